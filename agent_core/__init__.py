@@ -1,0 +1,1 @@
+"""A compact ReAct agent whose every gear can be seen and swapped."""

@@ -1,0 +1,100 @@
+"""What ends a run: the limits, the reasons, and the guard against repetition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from agent_core.errors import ConfigError
+
+
+class StopReason(StrEnum):
+    """Why a run ended. Every run ends with exactly one of these."""
+
+    FINAL_ANSWER = "final_answer"
+    MAX_STEPS = "max_steps"
+    TIME_LIMIT = "time_limit"
+    TOKEN_LIMIT = "token_limit"
+    REPEATED_ACTION = "repeated_action"
+    FORMAT_ERRORS = "format_errors"
+    EMPTY_REPLIES = "empty_replies"
+    MODEL_ERROR = "model_error"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one run.
+
+    Attributes:
+        max_steps: model calls at most.
+        time_limit: seconds for the whole run, or None.
+        token_limit: prompt plus completion tokens, summed over the run, or None. Where the
+            server gives no usage, an estimate counts.
+        tool_timeout: seconds for one tool call unless the tool has its own.
+        max_format_errors: replies in a row that cannot be used before the run ends.
+        max_empty_replies: empty replies in a row before the run ends.
+        refuse_repeat: from this many identical actions on, the action is not run and the
+            model is told so. None turns the guard off.
+        stop_repeat: at this many identical actions the run ends.
+        observation_chars: an observation longer than this keeps its head and its tail.
+    """
+
+    max_steps: int = 10
+    time_limit: float | None = None
+    token_limit: int | None = None
+    tool_timeout: float = 30.0
+    max_format_errors: int = 3
+    max_empty_replies: int = 3
+    refuse_repeat: int | None = 3
+    stop_repeat: int = 5
+    observation_chars: int = 8_000
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "tool_timeout", "max_format_errors", "max_empty_replies",
+                     "observation_chars", "stop_repeat"):  # fmt: skip
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"Limits.{name} must be positive, got {getattr(self, name)!r}")
+        for name in ("time_limit", "token_limit", "refuse_repeat"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigError(f"Limits.{name} must be positive or None, got {value!r}")
+
+
+RepeatVerdict = Literal["run", "refuse", "stop"]
+
+
+class RepeatGuard:
+    """Counts identical actions over a run and says what to do with the next one.
+
+    Two actions are identical when tool and canonical arguments are; ids and key order do not
+    matter. Two actions in alternation (A-B-A-B-A-B) are caught too: from the third pair on
+    they count like a third repetition.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._seen: Counter[str] = Counter()
+        self._order: list[str] = []
+
+    def judge(self, fingerprint: str) -> RepeatVerdict:
+        """Count one more action and give its verdict."""
+        refuse = self._limits.refuse_repeat
+        if refuse is None:
+            return "run"
+        self._seen[fingerprint] += 1
+        self._order.append(fingerprint)
+        times = self._seen[fingerprint]
+        if times >= self._limits.stop_repeat:
+            return "stop"
+        return "refuse" if times >= refuse or self._alternates() else "run"
+
+    def times(self, fingerprint: str) -> int:
+        """How often this action has been asked for so far."""
+        return self._seen[fingerprint]
+
+    def _alternates(self) -> bool:
+        tail = self._order[-6:]
+        return len(tail) == 6 and tail[0::2] == tail[0:1] * 3 and tail[1::2] == tail[1:2] * 3

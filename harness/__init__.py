@@ -1,0 +1,1 @@
+"""Watches, records, replays, tests and traces an agent, from outside."""

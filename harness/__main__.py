@@ -1,0 +1,5 @@
+"""`python -m harness` is `agentrig`."""
+
+from harness.cli import main
+
+main()

@@ -1,0 +1,54 @@
+"""The command line: finds the command, which parses its arguments, calls and prints.
+
+Each command lives beside what it calls and is imported when it is used, so that
+`agentrig --help` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+COMMANDS = {
+    "demo": ("harness.demo.cli", "Replay a recorded session and show every step."),
+    "run": ("harness.sessions.cli", "Ask an agent one question."),
+    "record": ("harness.sessions.cli", "Ask an agent and keep the session in a file."),
+    "replay": ("harness.sessions.cli", "Replay sessions offline; say what changed and why."),
+}
+"""Command name to the module that holds it (as `<name>_command`) and its one-line help."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and loads one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module, or give None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[cmd_name][0])
+        command = getattr(module, f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_) for name, (_, help_) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="agentrig")
+def main() -> None:
+    """Record, replay, fuzz, trace and measure a ReAct agent.
+
+    \b
+    Examples:
+      agentrig demo
+      agentrig run harness.demo.agents:assistant "(15 + 27) * 3" --model qwen2.5-coder:1.5b
+      agentrig replay cassettes
+    """
