@@ -121,11 +121,14 @@ class Reranker(Protocol):
 class Memory(Protocol):
     """Decides which part of the history the model sees.
 
-    `view` gets the whole history, system prompt first, and returns what is sent. `budget` is
-    the number of tokens the prompt may take, if known.
+    `view` gets the whole history, system prompt first, and the index of the message that
+    holds the current task; it returns what is sent. `budget` is the number of tokens the
+    prompt may take (by `agent_core.context.estimate_tokens`), if known.
     """
 
-    def view(self, messages: Sequence[Message], budget: int | None = None) -> list[Message]: ...
+    def view(
+        self, messages: Sequence[Message], *, task: int, budget: int | None = None
+    ) -> list[Message]: ...
 
 
 class Clock(Protocol):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from agent_core.errors import ConfigError
 
@@ -66,35 +68,38 @@ class Limits:
 RepeatVerdict = Literal["run", "refuse", "stop"]
 
 
+def fingerprint(name: str, arguments: dict[str, Any]) -> str:
+    """Identify an action by its tool and canonical arguments; ids and key order do not matter."""
+    canonical = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True, default=repr)
+    return hashlib.sha256(canonical.encode("utf-8")).hexdigest()[:16]
+
+
 class RepeatGuard:
     """Counts identical actions over a run and says what to do with the next one.
 
-    Two actions are identical when tool and canonical arguments are; ids and key order do not
-    matter. Two actions in alternation (A-B-A-B-A-B) are caught too: from the third pair on
-    they count like a third repetition.
+    The count is over the whole run, not in a row, so that two actions in alternation
+    (A-B-A-B-A-B) are caught from their third pair on.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._seen: Counter[str] = Counter()
-        self._order: list[str] = []
+        self._first: dict[str, int] = {}
 
-    def judge(self, fingerprint: str) -> RepeatVerdict:
-        """Count one more action and give its verdict."""
-        refuse = self._limits.refuse_repeat
-        if refuse is None:
+    def judge(self, key: str, step: int) -> RepeatVerdict:
+        """Count the action `key` asked for in this step and give its verdict."""
+        self._seen[key] += 1
+        self._first.setdefault(key, step)
+        if self._limits.refuse_repeat is None:
             return "run"
-        self._seen[fingerprint] += 1
-        self._order.append(fingerprint)
-        times = self._seen[fingerprint]
-        if times >= self._limits.stop_repeat:
+        if self._seen[key] >= self._limits.stop_repeat:
             return "stop"
-        return "refuse" if times >= refuse or self._alternates() else "run"
+        return "refuse" if self._seen[key] >= self._limits.refuse_repeat else "run"
 
-    def times(self, fingerprint: str) -> int:
+    def times(self, key: str) -> int:
         """How often this action has been asked for so far."""
-        return self._seen[fingerprint]
+        return self._seen[key]
 
-    def _alternates(self) -> bool:
-        tail = self._order[-6:]
-        return len(tail) == 6 and tail[0::2] == tail[0:1] * 3 and tail[1::2] == tail[1:2] * 3
+    def first_step(self, key: str) -> int | None:
+        """The step that asked for it first, or None when it was never judged."""
+        return self._first.get(key)

@@ -1,0 +1,137 @@
+"""The agent: a model, its tools, and the gears between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from threading import Event
+from typing import Any
+
+from agent_core.clock import SystemClock
+from agent_core.errors import ConfigError
+from agent_core.events import Observer, RunEnded, scope, watching
+from agent_core.gears import ChatModel, Clock, Memory, ReplyParser, Retriever, ToolExecutor
+from agent_core.limits import Limits, StopReason
+from agent_core.loop import Run
+from agent_core.memory import WindowMemory
+from agent_core.messages import Language, Message, Protocol, RunResult
+from agent_core.parsing import StandardParser
+from agent_core.prompts import TEXTS, system_prompt
+from agent_core.tools import FunctionCallExecutor, FunctionDefinition
+
+
+class Agent:
+    """A model, its tools and the gears between them.
+
+    Args:
+        model: the chat model.
+        tools: plain functions or `FunctionDefinition`s; or use `executor`.
+        parser: reply to decision; the standard parser of the protocol unless given.
+        executor: runs actions; built from `tools` unless given.
+        retriever: when given, passages for the question are put before it.
+        memory: which part of the history the model sees.
+        protocol: `react-json`, `react-labels`, or `native` tool calls.
+        language: of prompts, hints and labels.
+        examples: worked examples for the system prompt (`prompts.worked_example`).
+        instructions: your own text, put at the end of the system prompt.
+        observers: who is told what happens (`agent_core.events`).
+
+    Raises:
+        ConfigError: a gear does not fit; nothing has run.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        tools: Iterable[Callable[..., Any] | FunctionDefinition] = (),
+        *,
+        parser: ReplyParser | None = None,
+        executor: ToolExecutor | None = None,
+        retriever: Retriever | None = None,
+        memory: Memory | None = None,
+        limits: Limits | None = None,
+        protocol: Protocol = "react-json",
+        language: Language = "en",
+        clock: Clock | None = None,
+        observers: Sequence[Observer] = (),
+        name: str = "agent",
+        examples: Sequence[str] = (),
+        instructions: str = "",
+        top_k: int = 3,
+    ) -> None:
+        if protocol not in {"react-json", "react-labels", "native"}:
+            raise ConfigError(
+                f"protocol must be 'react-json', 'react-labels' or 'native', got {protocol!r}"
+            )
+        if language not in TEXTS:
+            raise ConfigError(f"language must be one of {sorted(TEXTS)}, got {language!r}")
+        tools = tuple(tools)
+        if executor is not None and tools:
+            raise ConfigError("give either tools or an executor that has them, not both")
+        self.model = model
+        self.limits = limits or Limits()
+        self.protocol: Protocol = protocol
+        self.language: Language = language
+        self.parser = parser or StandardParser(protocol, language)
+        self.executor = executor or FunctionCallExecutor(
+            tools,
+            language=language,
+            timeout=self.limits.tool_timeout,
+            max_chars=self.limits.observation_chars,
+        )
+        self.retriever = retriever
+        self.memory = memory or WindowMemory(language=language)
+        self.clock = clock or SystemClock()
+        self.observers = tuple(observers)
+        self.name = name
+        self.examples = tuple(examples)
+        self.instructions = instructions
+        self.top_k = top_k
+
+    def replace(self, **changes: Any) -> Agent:
+        """Give a copy with some gears changed; every argument of the constructor but `tools`.
+
+        A change of protocol or language brings the standard parser for it.
+        """
+        if {"protocol", "language"} & changes.keys() and isinstance(self.parser, StandardParser):
+            changes.setdefault("parser", None)
+        kept = {key: value for key, value in vars(self).items() if key not in changes}
+        return Agent(**{**kept, **changes})
+
+    @property
+    def system_prompt(self) -> str:
+        """The system prompt, as it is sent."""
+        return system_prompt(
+            self.executor.definitions,
+            protocol=self.protocol,
+            language=self.language,
+            examples=self.examples,
+            extra=self.instructions,
+        )
+
+    def run(
+        self, question: str, history: Sequence[Message] = (), *, cancel: Event | None = None
+    ) -> RunResult:
+        """Answer a question.
+
+        Args:
+            history: `messages` of an earlier result, to go on with a conversation.
+            cancel: set it from anywhere; the run then returns with `cancelled`.
+
+        Returns:
+            The result, with every step, whatever happened.
+
+        Raises:
+            KeyboardInterrupt: re-raised with the partial result as `partial_result`.
+        """
+        run = Run(self, question, history, cancel or Event())
+        with ExitStack() as stack:
+            stack.enter_context(watching(*self.observers))
+            ending = stack.enter_context(scope(run.started_event()))
+            try:
+                result = run.loop()
+            except KeyboardInterrupt as interrupt:
+                interrupt.partial_result = run.result(StopReason.CANCELLED)  # type: ignore[attr-defined]
+                raise
+            ending.end(RunEnded(result))
+        return result

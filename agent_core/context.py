@@ -1,0 +1,86 @@
+"""How much of the context window a prompt takes, and what the server kept quiet about."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+from agent_core.messages import JsonObject, Message, Reply, StepNote
+
+_CJK_TOKENS = 0.7  # tokens per CJK character and
+_OTHER_TOKENS = 0.25  # per other character: what Qwen and Llama tokenizers come to on average
+_PER_MESSAGE = 4  # role and separators that a chat template adds
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens this text takes, roughly: no tokenizer is at hand for an unknown model."""
+    cjk = sum(1 for char in text if char >= "\u2e80")
+    return math.ceil(cjk * _CJK_TOKENS + (len(text) - cjk) * _OTHER_TOKENS)
+
+
+def estimate_prompt(messages: Sequence[Message], tools: Sequence[JsonObject] = ()) -> int:
+    """Tokens a prompt takes, roughly, with the tool definitions that go beside it."""
+    total = sum(estimate_tokens(message_text(each)) + _PER_MESSAGE for each in messages)
+    if tools:
+        total += estimate_tokens(json.dumps(list(tools), ensure_ascii=False))
+    return total
+
+
+def message_text(message: Message) -> str:
+    """Everything of a message that costs tokens."""
+    calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+    if not calls:
+        return message.content
+    return message.content + json.dumps(calls, ensure_ascii=False, default=repr)
+
+
+def truncation_note(
+    reply: Reply, *, window: int | None, estimate: int, previous: int | None, grew: bool
+) -> StepNote | None:
+    """Report a prompt that the server cut without saying so.
+
+    Args:
+        window: the context window in tokens.
+        estimate: what the prompt should take, by `estimate_prompt`.
+        previous: the server's prompt count one step earlier.
+        grew: the prompt holds the previous one and more.
+    """
+    count = reply.usage.prompt_tokens
+    if count is None or reply.usage.estimated or window is None:
+        return None
+    if count >= window - 1:
+        why = f"the prompt fills the context window ({count} of {window} tokens)"
+    elif grew and previous is not None and count <= previous:
+        why = f"the prompt grew, but the server read {count} tokens after {previous}"
+    elif estimate > window and count < estimate / 2:
+        why = f"about {estimate} tokens were sent, the server read {count} (window {window})"
+    else:
+        return None
+    return StepNote(
+        "context_truncated",
+        f"{why}: the model may not have seen its instructions; raise num_ctx or shorten the prompt",
+    )
+
+
+def swallowed_note(reply: Reply, *, native: bool) -> StepNote | None:
+    """Report tokens that were generated but that neither text nor calls show.
+
+    Certain where nothing is left of the reply. Elsewhere a suspicion, and only for native
+    calls, where a server's own tool parser stands between model and reply.
+    """
+    tokens = reply.usage.completion_tokens
+    if tokens is None or reply.usage.estimated or reply.tool_calls:
+        return None
+    visible = reply.text + (reply.thinking or "")
+    if not visible.strip():
+        if tokens <= 2:  # an end-of-turn token or two are no output
+            return None
+        return StepNote("output_swallowed", f"{tokens} tokens were generated, none of them arrived")
+    if native and tokens > 1.2 * estimate_tokens(visible) + 8:
+        return StepNote(
+            "output_swallowed",
+            f"{tokens} tokens were generated for {len(visible)} characters: part of the reply may "
+            "have been taken by the server's tool parser",
+        )
+    return None

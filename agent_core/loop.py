@@ -1,0 +1,368 @@
+"""The ReAct loop, top to bottom in the order it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+from agent_core.context import (
+    estimate_prompt,
+    estimate_tokens,
+    message_text,
+    swallowed_note,
+    truncation_note,
+)
+from agent_core.errors import ModelError, RetrievalError
+from agent_core.events import ParseEnded, ParseStarted, RunStarted, StepEnded, StepStarted, scope
+from agent_core.gears import OnText
+from agent_core.limits import RepeatGuard, StopReason, fingerprint
+from agent_core.messages import (
+    Action,
+    Actions,
+    FinalAnswer,
+    FormatError,
+    JsonObject,
+    Message,
+    Observation,
+    ParsedReply,
+    Reply,
+    RunResult,
+    Step,
+    StepNote,
+    ToolFailure,
+    ToolFailureKind,
+    Usage,
+)
+from agent_core.parsing import ReplyScanner
+from agent_core.prompts import (
+    STOP_STRINGS,
+    TEXTS,
+    Texts,
+    action_message,
+    answer_message,
+    context_block,
+    observation_text,
+)
+
+if TYPE_CHECKING:
+    from agent_core.agent import Agent
+
+_ANSWER_RESERVE = 1024  # tokens kept free for the reply when the model's own limit is unknown
+_RAW_REPLY_CHARS = 2_000  # of a reply that could not be used, this much stays in the history
+
+
+class Run:
+    """One run of an agent: its state, and its steps in the order they happen."""
+
+    def __init__(
+        self, agent: Agent, question: str, history: Sequence[Message], cancel: Event
+    ) -> None:
+        self.agent = agent
+        self.question = question
+        self.cancel = cancel
+        self.definitions = agent.executor.definitions
+        self.schemas = {name: each.parameters for name, each in self.definitions.items()}
+        native = agent.protocol == "native"
+        self.api_tools: list[JsonObject] = (
+            [each.as_api_tool() for each in self.definitions.values()] if native else []
+        )
+        self.started = agent.clock.monotonic()
+        earlier = [each for each in history if each.role != "system"]
+        self.messages = [Message("system", agent.system_prompt), *earlier]
+        self.task = len(self.messages)
+        self.steps: list[Step] = []
+        self.usage = Usage()
+        self.guard = RepeatGuard(agent.limits)
+        self.format_errors = 0
+        self.empty_replies = 0
+        self.sent: list[Message] = []
+        self.prompt_tokens: int | None = None
+        self.estimate_ratio = 1.0
+
+    def started_event(self) -> RunStarted:
+        agent = self.agent
+        return RunStarted(
+            agent=agent.name,
+            question=self.question,
+            model=agent.model.name,
+            protocol=agent.protocol,
+            language=agent.language,
+            tools=self.schemas,
+            system=agent.system_prompt,
+            limits=asdict(agent.limits),
+        )
+
+    def loop(self) -> RunResult:
+        """Run steps until something ends the run."""
+        try:
+            self.messages.append(Message("user", self._task_text()))
+            while True:
+                reason = self._limit_reached()
+                if reason is not None:
+                    return self.result(reason)
+                outcome = self._step(len(self.steps) + 1)
+                if isinstance(outcome, FinalAnswer):
+                    return self.result(StopReason.FINAL_ANSWER, answer=outcome.text)
+                if outcome is not None:
+                    return self.result(outcome)
+        except (ModelError, RetrievalError) as error:
+            if self._seconds_left() == 0.0:
+                return self.result(StopReason.TIME_LIMIT, error=error)
+            return self.result(StopReason.MODEL_ERROR, error=error)
+
+    def result(
+        self,
+        reason: StopReason,
+        *,
+        answer: str | None = None,
+        error: ModelError | RetrievalError | None = None,
+    ) -> RunResult:
+        """Put together what there is."""
+        return RunResult(
+            answer=answer,
+            stop_reason=reason,
+            steps=tuple(self.steps),
+            usage=self.usage,
+            error=error,
+            seconds=self.agent.clock.monotonic() - self.started,
+            messages=tuple(self.messages),
+        )
+
+    def _task_text(self) -> str:
+        if self.agent.retriever is None:
+            return self.question
+        hits = self.agent.retriever.retrieve(self.question, self.agent.top_k)
+        return context_block(hits, self.question, self.agent.language) if hits else self.question
+
+    def _limit_reached(self) -> StopReason | None:
+        limits = self.agent.limits
+        if self.cancel.is_set():
+            return StopReason.CANCELLED
+        if len(self.steps) >= limits.max_steps:
+            return StopReason.MAX_STEPS
+        if self._seconds_left() == 0.0:
+            return StopReason.TIME_LIMIT
+        if limits.token_limit is not None and self.usage.total >= limits.token_limit:
+            return StopReason.TOKEN_LIMIT
+        return None
+
+    def _seconds_left(self) -> float | None:
+        limit = self.agent.limits.time_limit
+        if limit is None:
+            return None
+        return max(0.0, limit - (self.agent.clock.monotonic() - self.started))
+
+    def _step(self, index: int) -> FinalAnswer | StopReason | None:
+        """Ask, parse, decide, execute, record. None means that the run goes on."""
+        began = self.agent.clock.monotonic()
+        with scope(StepStarted(index)) as step_scope:
+            reply, notes = self._ask()
+            parsed = self._parse(reply)
+            observations: list[Observation] = []
+            keys: list[str] = []
+            try:
+                if self.cancel.is_set():  # a reply that the cancellation cut decides nothing
+                    outcome: FinalAnswer | StopReason | None = StopReason.CANCELLED
+                else:
+                    outcome = self._decide(reply, parsed, index, observations, keys)
+            finally:  # a step that Ctrl-C interrupts is part of the partial result
+                notes += [_abandoned(each) for each in observations if _timed_out(each)]
+                seconds = self.agent.clock.monotonic() - began
+                step = Step(index, reply, parsed, tuple(observations), seconds, tuple(notes))
+                self.steps.append(step)
+            firsts = [self.guard.first_step(key) for key in keys]
+            repeats = tuple(first if first != index else None for first in firsts)
+            step_scope.end(StepEnded(step, tuple(keys), repeats))
+        return outcome
+
+    def _ask(self) -> tuple[Reply, list[StepNote]]:
+        """Call the model with what memory shows of the history; keep count of the tokens."""
+        agent, model = self.agent, self.agent.model
+        view = agent.memory.view(self.messages, task=self.task, budget=self._prompt_budget())
+        estimate = estimate_prompt(view, self.api_tools)
+        grew = view[: len(self.sent)] == self.sent
+        reply = model.chat(
+            view,
+            tools=self.api_tools,
+            stop=() if agent.protocol == "native" else STOP_STRINGS,
+            on_text=self._watch_stream(),
+            timeout=self._seconds_left(),
+        )
+        notes = []
+        if len(view) < len(self.messages):
+            gone = len(self.messages) - len(view)
+            notes.append(StepNote("history_trimmed", f"{gone} older messages were summarised"))
+        truncated = truncation_note(
+            reply,
+            window=model.context_window,
+            estimate=estimate,
+            previous=self.prompt_tokens,
+            grew=grew and len(view) > len(self.sent) > 0,
+        )
+        swallowed = swallowed_note(reply, native=agent.protocol == "native")
+        notes += [note for note in (truncated, swallowed) if note]
+        if reply.cut_by_client:
+            notes.append(StepNote("cut_by_client", "reading stopped before the reply had ended"))
+        reply = _with_usage(reply, estimate)
+        if reply.usage.estimated:
+            notes.append(StepNote("usage_estimated", "the server gave no token counts"))
+        elif reply.usage.prompt_tokens:
+            self.estimate_ratio = reply.usage.prompt_tokens / max(1, estimate)
+        self.sent, self.prompt_tokens = view, reply.usage.prompt_tokens
+        self.usage += reply.usage
+        return reply, notes
+
+    def _prompt_budget(self) -> int | None:
+        """Estimated tokens that the prompt may take, by the server's last count."""
+        window = self.agent.model.context_window
+        if window is None:
+            return None
+        reserve = min(_ANSWER_RESERVE, window // 4)
+        return int((window - reserve) / max(1.0, self.estimate_ratio))
+
+    def _watch_stream(self) -> OnText:
+        """Stop reading once an action is complete, or the run is cancelled."""
+        if self.agent.protocol == "native":
+            return lambda _piece: self.cancel.is_set()
+        scanner = ReplyScanner(tools=self.schemas, protocol=self.agent.protocol)
+
+        def on_text(piece: str) -> bool:
+            scanner.feed(piece)
+            return scanner.complete or self.cancel.is_set()
+
+        return on_text
+
+    def _parse(self, reply: Reply) -> ParsedReply:
+        with scope(ParseStarted(reply, self.agent.protocol)) as parse:
+            parsed = self.agent.parser.parse(reply, self.schemas)
+            parse.end(ParseEnded(parsed))
+        return parsed
+
+    def _decide(
+        self,
+        reply: Reply,
+        parsed: ParsedReply,
+        index: int,
+        observations: list[Observation],
+        keys: list[str],
+    ) -> FinalAnswer | StopReason | None:
+        """Follow the decision; append to the history what the model has to see of it."""
+        agent, decision = self.agent, parsed.decision
+        if isinstance(decision, Actions):
+            self.format_errors = self.empty_replies = 0
+            return self._act(decision.actions, parsed.thought, index, observations, keys)
+        if isinstance(decision, FinalAnswer) and (decision.labelled or agent.protocol == "native"):
+            said = answer_message(
+                decision.text, parsed.thought, protocol=agent.protocol, language=agent.language
+            )
+            self.messages.append(said)
+            return decision
+        return self._ask_again(reply, decision)
+
+    def _ask_again(self, reply: Reply, decision: FinalAnswer | FormatError) -> StopReason | None:
+        """Tell the model what was wrong; end the run when it was so too often in a row."""
+        limits, texts = self.agent.limits, TEXTS[self.agent.language]
+        if isinstance(decision, FormatError) and decision.code == "empty":
+            self.empty_replies += 1
+            hint = texts.empty
+            over = self.empty_replies >= limits.max_empty_replies
+            reason = StopReason.EMPTY_REPLIES
+        else:
+            self.format_errors += 1
+            hint = decision.hint if isinstance(decision, FormatError) else texts.unlabelled
+            over = self.format_errors >= limits.max_format_errors
+            reason = StopReason.FORMAT_ERRORS
+        said = reply.text.strip()[:_RAW_REPLY_CHARS] or texts.no_reply
+        self.messages += [Message("assistant", said), Message("user", hint)]
+        return reason if over else None
+
+    def _act(
+        self,
+        asked: Sequence[Action],
+        thought: str | None,
+        index: int,
+        observations: list[Observation],
+        keys: list[str],
+    ) -> StopReason | None:
+        """Run the actions in order and answer every one of them in the history."""
+        agent = self.agent
+        actions = [
+            each if each.id is not None else replace(each, id=f"call_{index}_{number}")
+            for number, each in enumerate(asked, start=1)
+        ]
+        said = action_message(actions, thought, protocol=agent.protocol, language=agent.language)
+        reason: StopReason | None = None
+        try:
+            for action in actions:
+                keys.append(fingerprint(action.name, action.arguments))
+                observation, stop = self._observe(action, keys[-1], index)
+                observations.append(observation)
+                reason = reason or stop
+        finally:  # also when Ctrl-C comes while a tool runs: the history stays well-formed
+            unanswered = actions[len(observations) :]
+            observations += [
+                self._not_run(each, "cancelled", self._texts.cancelled) for each in unanswered
+            ]
+            self._append_round(said, observations)
+        return reason
+
+    @property
+    def _texts(self) -> Texts:
+        return TEXTS[self.agent.language]
+
+    def _observe(
+        self, action: Action, key: str, index: int
+    ) -> tuple[Observation, StopReason | None]:
+        """Run one action, unless it was repeated too often, was cancelled or has no time left."""
+        if self.cancel.is_set():
+            return self._not_run(action, "cancelled", self._texts.cancelled), None
+        verdict = self.guard.judge(key, index)
+        definition = self.definitions.get(action.name)
+        if verdict != "run" and not (definition and definition.repeatable):
+            text = self._texts.repeated.format(times=self.guard.times(key))
+            refused = self._not_run(action, "repeated", text)
+            return refused, StopReason.REPEATED_ACTION if verdict == "stop" else None
+        left = self._seconds_left()
+        return self.agent.executor.execute(action, timeout=left, cancel=self.cancel), None
+
+    def _not_run(self, action: Action, kind: ToolFailureKind, text: str) -> Observation:
+        failure = ToolFailure(kind, kind, text)
+        return Observation(action.id, action.name, text, ok=False, error=failure)
+
+    def _append_round(self, said: Message, observations: Sequence[Observation]) -> None:
+        self.messages.append(said)
+        if self.agent.protocol == "native":
+            self.messages += [
+                Message("tool", each.text, tool_call_id=each.action_id, name=each.tool)
+                for each in observations
+            ]
+        else:
+            text = observation_text([each.text for each in observations], self.agent.language)
+            self.messages.append(Message("user", text))
+
+
+def _with_usage(reply: Reply, estimate: int) -> Reply:
+    """Fill in an estimate where the server gave no counts, marked as one."""
+    usage = reply.usage
+    if usage.prompt_tokens is not None and usage.completion_tokens is not None:
+        return reply
+    generated = estimate_tokens(message_text(Message("assistant", reply.text, reply.tool_calls)))
+    generated += estimate_tokens(reply.thinking or "")
+    filled = Usage(
+        estimate if usage.prompt_tokens is None else usage.prompt_tokens,
+        generated if usage.completion_tokens is None else usage.completion_tokens,
+        estimated=True,
+    )
+    return replace(reply, usage=filled)
+
+
+def _timed_out(observation: Observation) -> bool:
+    return observation.error is not None and observation.error.kind == "timeout"
+
+
+def _abandoned(observation: Observation) -> StepNote:
+    return StepNote(
+        "tool_abandoned", f"tool {observation.tool!r} is past its time and was left behind"
+    )

@@ -1,0 +1,97 @@
+"""What the model sees of a long history: the task and the latest rounds, the rest in brief."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent_core.context import estimate_prompt
+from agent_core.errors import ConfigError
+from agent_core.events import MemoryEnded, MemoryStarted, scope
+from agent_core.messages import Language, Message
+
+_HEADERS: dict[Language, str] = {
+    "en": "Summary of earlier rounds (shortened):",
+    "zh": "较早轮次的摘要（已缩短）：",
+}
+_LINE_CHARS = 160
+
+
+class WindowMemory:
+    """Keeps the system prompt, the task and the last rounds; summarises the rest in place.
+
+    A round is an assistant message with what answered it. Rounds leave in blocks, so that
+    the prompt stays append-only (and the server's prompt cache useful) for most steps.
+
+    Args:
+        rounds: rounds that are always shown, unless the budget is too small for them.
+        block: how many rounds leave at a time.
+        language: of the summary's heading.
+    """
+
+    def __init__(self, rounds: int = 10, *, block: int = 5, language: Language = "en") -> None:
+        if rounds < 1 or block < 1:
+            raise ConfigError(f"rounds and block must be at least 1, got {rounds!r} and {block!r}")
+        self.rounds = rounds
+        self.block = block
+        self.language: Language = language
+
+    def view(
+        self, messages: Sequence[Message], *, task: int, budget: int | None = None
+    ) -> list[Message]:
+        """Give what is sent: everything, or a shorter history with a summary in the task."""
+        starts = [i for i, each in enumerate(messages) if each.role == "assistant"]
+        earlier = [i for i in starts if i < task]
+        current = [i for i in starts if i > task]
+        dropped = -(-max(0, len(starts) - self.rounds) // self.block) * self.block
+        while True:
+            view = self._without(messages, task, earlier, current, min(dropped, len(starts)))
+            fits = budget is None or estimate_prompt(view) <= budget
+            if fits or dropped >= len(starts) - 1:
+                break
+            dropped += self.block
+        if len(view) == len(messages):
+            return view
+        with scope(MemoryStarted("trim")) as memory:
+            removed = sum(len(m.content) for m in messages) - sum(len(m.content) for m in view)
+            memory.end(MemoryEnded(len(messages) - len(view), max(0, removed)))
+        return view
+
+    def _without(
+        self,
+        messages: Sequence[Message],
+        task: int,
+        earlier: list[int],
+        current: list[int],
+        dropped: int,
+    ) -> list[Message]:
+        """Leave out the oldest `dropped` rounds: of earlier turns first, then of this one."""
+        if not dropped:
+            return list(messages)
+        from_earlier = min(dropped, len(earlier))
+        from_current = dropped - from_earlier
+        head = [each for each in messages[:task] if each.role == "system"]
+        first = task
+        if from_earlier < len(earlier):
+            first = _next_user(messages, earlier[from_earlier], task)
+        after = current[from_current] if from_current < len(current) else len(messages)
+        gone = [*messages[len(head) : first], *messages[task + 1 : after]]
+        question = messages[task]
+        content = f"{question.content}\n\n{_summary(gone, self.language)}"
+        return [*head, *messages[first:task], replace(question, content=content), *messages[after:]]
+
+
+def _next_user(messages: Sequence[Message], start: int, end: int) -> int:
+    """Where a user speaks next: some servers insist that a history begins with the user."""
+    return next((i for i in range(start, end) if messages[i].role == "user"), end)
+
+
+def _summary(gone: Sequence[Message], language: Language) -> str:
+    lines = [_HEADERS[language]]
+    for message in gone:
+        calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
+        text = " ".join(f"{message.content} {calls}".split())
+        if len(text) > _LINE_CHARS:
+            text = text[:_LINE_CHARS] + "…"
+        lines.append(f"- {message.role}: {text}")
+    return "\n".join(lines)
