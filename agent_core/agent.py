@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from threading import Event
 from typing import Any
 
@@ -125,13 +124,11 @@ class Agent:
             KeyboardInterrupt: re-raised with the partial result as `partial_result`.
         """
         run = Run(self, question, history, cancel or Event())
-        with ExitStack() as stack:
-            stack.enter_context(watching(*self.observers))
-            ending = stack.enter_context(scope(run.started_event()))
-            try:
+        try:
+            with watching(*self.observers), scope(run.started_event()) as ending:
                 result = run.loop()
-            except KeyboardInterrupt as interrupt:
-                interrupt.partial_result = run.result(StopReason.CANCELLED)  # type: ignore[attr-defined]
-                raise
-            ending.end(RunEnded(result))
+                ending.end(RunEnded(result))
+        except KeyboardInterrupt as interrupt:
+            interrupt.partial_result = run.result(StopReason.CANCELLED)  # type: ignore[attr-defined]
+            raise
         return result

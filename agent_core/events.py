@@ -312,8 +312,12 @@ class scope:  # noqa: N801 - used like a function: `with scope(StepStarted(1)) a
         self._tokens: list[tuple[_Watched, Any]] = []
 
     def __enter__(self) -> Scope:
-        for watched in _observers.get():
-            self._tokens.append((watched, watched.started(self._event)))
+        try:
+            for watched in _observers.get():
+                self._tokens.append((watched, watched.started(self._event)))
+        except BaseException as interrupt:  # Ctrl-C inside an observer: end what has begun
+            self._close(Failed(interrupt))
+            raise
         return self._scope
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -322,8 +326,16 @@ class scope:  # noqa: N801 - used like a function: `with scope(StepStarted(1)) a
         ending = self._scope.ending
         if ending is None:
             ending = Failed(error if error is not None else RuntimeError("scope was never ended"))
-        for watched, token in reversed(self._tokens):
-            watched.ended(token, ending)
+        self._close(ending)
+
+    def _close(self, ending: Ended) -> None:
+        while self._tokens:
+            watched, token = self._tokens.pop()
+            try:
+                watched.ended(token, ending)
+            except BaseException as interrupt:  # the observers before this one still hear of it
+                self._close(Failed(interrupt))
+                raise
 
 
 def watched() -> bool:

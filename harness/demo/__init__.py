@@ -1,0 +1,1 @@
+"""Demo agents, the small world they live in, and the sessions they replay."""

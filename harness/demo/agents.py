@@ -1,0 +1,137 @@
+"""Demo agents, each from a factory: `module:function` on the command line.
+
+A factory gets the model and the clock and builds the agent; whatever else it takes is a
+parameter that `agentrig record --param name=value` sets and the session file keeps.
+"""
+
+from __future__ import annotations
+
+from agent_core.agent import Agent
+from agent_core.errors import ToolError
+from agent_core.gears import ChatModel, Clock
+from agent_core.limits import Limits
+from agent_core.messages import Action, Chunk, JsonObject, Language, Protocol
+from agent_core.prompts import worked_example
+from agent_core.rag import LexicalRetriever, search_knowledge_tool
+from agent_core.tools import calculator, current_time
+from harness.demo.world import get_weather, world
+
+
+def knowledge() -> LexicalRetriever:
+    """The small knowledge base: one chunk a text, searched by words."""
+    chunks = []
+    for entry in world()["knowledge"]:
+        title, content = entry["title"], entry["content"]
+        chunks.append(Chunk(title, f"{title}: {content}", title, 0, len(content)))
+    return LexicalRetriever(chunks, name="knowledge")
+
+
+def example(protocol: Protocol, language: Language) -> str:
+    """A worked example with two actions, about nothing that a recorded session asks."""
+    if language == "zh":
+        return worked_example(
+            "巴黎多云吗？另外 12 乘 12 等于多少？",
+            [
+                (
+                    "先查巴黎的天气，因为不知道是否多云。",
+                    Action("get_weather", {"city": "巴黎"}),
+                    '{"city": "巴黎", "temperature": 11, "unit": "celsius", "condition": "cloudy"}',
+                ),
+                (
+                    "巴黎多云。还要计算乘法。",
+                    Action("calculator", {"expression": "12 * 12"}),
+                    "144",
+                ),
+            ],
+            ("两个问题都有结果了。", "巴黎多云，11 摄氏度；12 乘 12 等于 144。"),
+            protocol=protocol,
+            language=language,
+        )
+    return worked_example(
+        "Is it cloudy in Paris? And what is 12 times 12?",
+        [
+            (
+                "I look up the weather in Paris first, because I do not know it.",
+                Action("get_weather", {"city": "Paris"}),
+                '{"city": "Paris", "temperature": 11, "unit": "celsius", "condition": "cloudy"}',
+            ),
+            (
+                "Paris is cloudy. The product is still missing.",
+                Action("calculator", {"expression": "12 * 12"}),
+                "144",
+            ),
+        ],
+        (
+            "Both parts are answered by the observations.",
+            "It is cloudy in Paris, 11 degrees Celsius; 12 times 12 is 144.",
+        ),
+        protocol=protocol,
+        language=language,
+    )
+
+
+def assistant(
+    model: ChatModel,
+    *,
+    clock: Clock,
+    language: Language = "en",
+    protocol: Protocol = "react-json",
+    max_steps: int = 10,
+) -> Agent:
+    """Weather, arithmetic, a knowledge base and the time."""
+    tools = [get_weather, calculator, search_knowledge_tool(knowledge()), current_time(clock)]
+    examples = [] if protocol == "native" else [example(protocol, language)]
+    return Agent(
+        model,
+        tools,
+        protocol=protocol,
+        language=language,
+        clock=clock,
+        limits=Limits(max_steps=max_steps),
+        name="assistant",
+        examples=examples,
+    )
+
+
+def broken_weather(
+    model: ChatModel,
+    *,
+    clock: Clock,
+    language: Language = "en",
+    protocol: Protocol = "react-json",
+    max_steps: int = 10,
+) -> Agent:
+    """The assistant with a weather service that is down: how does it take a failing tool?"""
+
+    def get_weather(city: str) -> JsonObject:
+        """Current weather of one city.
+
+        Args:
+            city: the city's name, for example Paris or 巴黎
+        """
+        raise ToolError(f"the weather service is down, no weather for {city!r}; do not try again")
+
+    examples = [] if protocol == "native" else [example(protocol, language)]
+    return Agent(
+        model,
+        [get_weather, calculator, current_time(clock)],
+        protocol=protocol,
+        language=language,
+        clock=clock,
+        limits=Limits(max_steps=max_steps),
+        name="broken_weather",
+        examples=examples,
+    )
+
+
+def plain(
+    model: ChatModel,
+    *,
+    clock: Clock,
+    language: Language = "en",
+    protocol: Protocol = "react-json",
+    max_steps: int = 10,
+) -> Agent:
+    """The assistant without a worked example: what a small model makes of the bare protocol."""
+    agent = assistant(model, clock=clock, language=language, protocol=protocol, max_steps=max_steps)
+    return agent.replace(examples=(), name="plain")

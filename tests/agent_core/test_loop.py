@@ -1,0 +1,338 @@
+"""How a run goes and how it ends."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from agent_core.agent import Agent
+from agent_core.clock import ManualClock
+from agent_core.errors import ConfigError, ModelError, ServerError
+from agent_core.limits import Limits, StopReason
+from agent_core.messages import FinalAnswer, FormatError, Message, Reply, RunResult, ToolCall, Usage
+from agent_core.models import ScriptedModel
+from agent_core.tools import FunctionDefinition, define
+
+SEARCH = (
+    "Thought: look it up because I do not know.\n"
+    'Action: {"name": "search", "parameters": {"query": "%s"}}'
+)
+ANSWER = "Thought: enough.\nFinal Answer: forty-two"
+
+
+def search(query: str) -> str:
+    """Search the archive.
+
+    Args:
+        query: what to look for
+    """
+    return f"found {query}"
+
+
+def run(*replies: Any, **options: Any) -> RunResult:
+    """Run an agent with one tool on scripted replies."""
+    options.setdefault("tools", [search])
+    tools = options.pop("tools")
+    question = options.pop("question", "What is it?")
+    return Agent(ScriptedModel(replies), tools, **options).run(question)
+
+
+class TestAnswers:
+    """A run that ends well."""
+
+    def test_action_then_answer(self) -> None:
+        """The observation of the first step is in the prompt of the second."""
+        model = ScriptedModel([SEARCH % "it", ANSWER])
+        result = Agent(model, [search]).run("What is it?")
+        assert result.stop_reason is StopReason.FINAL_ANSWER
+        assert result.answer == "forty-two"
+        assert [step.index for step in result.steps] == [1, 2]
+        assert result.steps[0].parsed.reason is not None
+        last = model.requests[1].messages[-1]
+        assert last == Message("user", "Observation: found it")
+
+    @pytest.mark.parametrize(
+        ("protocol", "language", "action", "answer"),
+        [
+            ("react-json", "en", SEARCH % "a", "Final Answer: done"),
+            (
+                "react-labels",
+                "en",
+                'Thought: t\nAction: search\nAction Input: {"query": "a"}',
+                "Final Answer: done",
+            ),
+            (
+                "react-json",
+                "zh",
+                '思考：查一下\n行动：{"name": "search", "parameters": {"query": "a"}}',
+                "最终答案：done",
+            ),
+            (
+                "react-labels",
+                "zh",
+                '思考：查一下\n行动：search\n行动输入：{"query": "a"}',
+                "最终答案：done",
+            ),
+            (
+                "native",
+                "en",
+                Reply("", (ToolCall("c1", "search", {"query": "a"}),)),
+                "done",
+            ),
+        ],
+        ids=["json-en", "labels-en", "json-zh", "labels-zh", "native"],
+    )
+    def test_every_protocol_and_language(
+        self, protocol: Any, language: Any, action: Any, answer: str
+    ) -> None:
+        """The same task goes through in each of them."""
+        result = run(action, answer, protocol=protocol, language=language)
+        assert (result.answer, result.stop_reason) == ("done", "final_answer")
+        assert result.steps[0].observations[0].text == "found a"
+
+    def test_usage_adds_up(self) -> None:
+        """Totals are the sum of the steps."""
+        replies = [
+            Reply(SEARCH % "a", usage=Usage(100, 10)),
+            Reply(ANSWER, usage=Usage(150, 5)),
+        ]
+        assert run(*replies).usage == Usage(250, 15)
+
+    def test_missing_usage_is_estimated_and_marked(self) -> None:
+        """A server without counts does not make a token limit void."""
+        result = run(SEARCH % "a", ANSWER)
+        assert result.usage.estimated
+        assert result.usage.total > 0
+        assert "usage_estimated" in [note.kind for note in result.steps[0].notes]
+
+    def test_history_goes_on(self) -> None:
+        """A second question sees the first, under one system prompt."""
+        model = ScriptedModel([ANSWER, ANSWER])
+        agent = Agent(model, [search])
+        first = agent.run("one?")
+        agent.run("two?", first.messages)
+        roles = [each.role for each in model.requests[1].messages]
+        assert roles == ["system", "user", "assistant", "user"]
+
+    def test_nothing_after_an_action_is_kept(self) -> None:
+        """What the model invents after its action reaches neither tools nor history."""
+        invented = SEARCH % "it" + "\nObservation: nothing\nFinal Answer: wrong"
+        model = ScriptedModel([invented, ANSWER])
+        result = Agent(model, [search]).run("What is it?")
+        assert result.answer == "forty-two"
+        assert not any("wrong" in each.content for each in model.requests[1].messages)
+        assert result.steps[0].parsed.ignored
+
+    def test_reading_stops_when_the_action_is_complete(self) -> None:
+        """A stream that runs on is cut, and the step says so."""
+        result = run(Reply(SEARCH % "it" + "\nObservation: nothing\nThought: and so on"), ANSWER)
+        assert result.steps[0].reply.cut_by_client
+        assert "cut_by_client" in [note.kind for note in result.steps[0].notes]
+
+
+class TestEndings:
+    """Every other way in which a run ends, with the partial trace."""
+
+    def test_max_steps(self) -> None:
+        """The model is asked as often as allowed, and no more."""
+        model = ScriptedModel([SEARCH % each for each in "abcdef"])
+        result = Agent(model, [search], limits=Limits(max_steps=4)).run("q")
+        assert result.stop_reason is StopReason.MAX_STEPS
+        assert len(model.requests) == len(result.steps) == 4
+
+    def test_time_limit(self) -> None:
+        """Time that a tool takes counts."""
+        clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+
+        def slow() -> str:
+            """Take a minute."""
+            clock.advance(60)
+            return "ok"
+
+        result = run(
+            'Action: {"name": "slow", "parameters": {}}',
+            ANSWER,
+            tools=[slow],
+            clock=clock,
+            limits=Limits(time_limit=30),
+        )
+        assert result.stop_reason is StopReason.TIME_LIMIT
+        assert len(result.steps) == 1
+
+    def test_token_limit(self) -> None:
+        """Prompt and completion tokens are summed over the run."""
+        replies = [Reply(SEARCH % each, usage=Usage(90, 10)) for each in "abc"]
+        result = run(*replies, limits=Limits(token_limit=200))
+        assert result.stop_reason is StopReason.TOKEN_LIMIT
+        assert len(result.steps) == 2
+
+    def test_format_errors_in_a_row(self) -> None:
+        """Three replies that cannot be used end the run; each got a hint but the last."""
+        model = ScriptedModel(["Thought: hm\nAction: {", "Action: nothing", "Action: {"])
+        result = Agent(model, [search]).run("q")
+        assert result.stop_reason is StopReason.FORMAT_ERRORS
+        decisions = [step.parsed.decision for step in result.steps]
+        assert all(isinstance(each, FormatError) for each in decisions)
+        hints = [each.hint for each in decisions if isinstance(each, FormatError)]
+        assert model.requests[1].messages[-1] == Message("user", hints[0])
+
+    def test_an_action_resets_the_count_of_format_errors(self) -> None:
+        """Only errors in a row end a run."""
+        bad = "Action: {"
+        result = run(bad, bad, SEARCH % "a", bad, bad, ANSWER)
+        assert result.stop_reason is StopReason.FINAL_ANSWER
+
+    def test_prose_is_asked_again_in_a_text_protocol(self) -> None:
+        """An answer without its label is not taken for the answer."""
+        model = ScriptedModel(["It is forty-two.", ANSWER])
+        result = Agent(model, [search]).run("q")
+        assert result.answer == "forty-two"
+        assert result.steps[0].parsed.decision == FinalAnswer("It is forty-two.", labelled=False)
+        assert "Final Answer:" in model.requests[1].messages[-1].content
+
+    def test_empty_replies_count_apart(self) -> None:
+        """Three empty replies in a row end the run with their own reason."""
+        assert run("", "  \n", "").stop_reason is StopReason.EMPTY_REPLIES
+        assert run("", "Action: {", "", ANSWER).stop_reason is StopReason.FINAL_ANSWER
+
+    def test_model_error_keeps_what_there_is(self) -> None:
+        """The error is in the result, not raised."""
+        error = ServerError("the server is down", status=503)
+        result = run(SEARCH % "a", error)
+        assert result.stop_reason is StopReason.MODEL_ERROR
+        assert result.error is error
+        assert len(result.steps) == 1
+
+    def test_cancel_before_and_during(self) -> None:
+        """A set event ends the run; a tool that sets it is the last one to run."""
+        cancel = threading.Event()
+        cancel.set()
+        model = ScriptedModel([ANSWER])
+        result = Agent(model, [search]).run("q", cancel=cancel)
+        assert result.stop_reason is StopReason.CANCELLED
+        assert model.requests == []
+
+        later = threading.Event()
+
+        def stop() -> str:
+            """Cancel the run."""
+            later.set()
+            return "stopping"
+
+        model = ScriptedModel(['Action: {"name": "stop", "parameters": {}}', ANSWER])
+        result = Agent(model, [stop]).run("q", cancel=later)
+        assert result.stop_reason is StopReason.CANCELLED
+        assert len(model.requests) == 1
+
+    def test_ctrl_c_carries_the_partial_result(self) -> None:
+        """The interrupt goes on, with the steps so far and a history that is well-formed."""
+
+        def interrupted(messages: Any) -> Any:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as caught:
+            run(SEARCH % "a", interrupted)
+        partial = caught.value.partial_result  # type: ignore[attr-defined]
+        assert partial.stop_reason is StopReason.CANCELLED
+        assert len(partial.steps) == 1
+
+
+class TestRepetition:
+    """The same action again and again."""
+
+    def test_third_is_refused_and_fifth_ends_the_run(self) -> None:
+        """Key order does not make an action another one."""
+        calls: list[str] = []
+
+        def find(query: str, page: int = 1) -> str:
+            """Find a page."""
+            calls.append(query)
+            return "page"
+
+        one = 'Action: {"name": "find", "parameters": {"query": "a", "page": 1}}'
+        other = 'Action: {"name": "find", "parameters": {"page": 1, "query": "a"}}'
+        result = run(one, other, one, other, one, one, tools=[find])
+        assert result.stop_reason is StopReason.REPEATED_ACTION
+        assert len(calls) == 2
+        assert len(result.steps) == 5
+        refused = result.steps[2].observations[0]
+        assert refused.error is not None
+        assert refused.error.kind == "repeated"
+
+    def test_alternation_is_caught(self) -> None:
+        """A-B-A-B: from the third pair on nothing runs."""
+        result = run(*[SEARCH % each for each in "abababab"], ANSWER)
+        ran = [step.observations[0].ok for step in result.steps[:6]]
+        assert ran == [True] * 4 + [False] * 2
+
+    def test_a_repeatable_tool_may_poll(self) -> None:
+        """A tool that says so is exempt."""
+        poll: FunctionDefinition = define(search, repeatable=True)
+        result = run(*[SEARCH % "a"] * 7, ANSWER, tools=[poll])
+        assert result.stop_reason is StopReason.FINAL_ANSWER
+
+    def test_the_guard_can_be_off(self) -> None:
+        """`refuse_repeat=None` lets everything through."""
+        result = run(*[SEARCH % "a"] * 7, ANSWER, limits=Limits(refuse_repeat=None))
+        assert result.stop_reason is StopReason.FINAL_ANSWER
+
+
+class TestNative:
+    """Native tool calls."""
+
+    def test_every_call_id_is_answered_in_order(self) -> None:
+        """A failing call does not leave its neighbours without an answer."""
+        calls = (
+            ToolCall("x", "search", {"query": "a"}),
+            ToolCall("y", "search", {"query": 7.5, "extra": []}),
+            ToolCall(None, "search", {"query": "c"}),
+        )
+        model = ScriptedModel([Reply("", calls), "done"])
+        result = Agent(model, [search], protocol="native").run("q")
+        assert result.answer == "done"
+        said, *answers = model.requests[1].messages[2:]
+        assert [call.id for call in said.tool_calls] == [each.tool_call_id for each in answers]
+        assert [each.role for each in answers] == ["tool"] * 3
+        assert len({call.id for call in said.tool_calls}) == 3
+
+    def test_prose_is_the_answer(self) -> None:
+        """Without labels to keep to, plain words are the answer."""
+        assert run("It is forty-two.", protocol="native").answer == "It is forty-two."
+
+    def test_tools_are_sent_and_stop_strings_are_not(self) -> None:
+        """The text protocols do the reverse."""
+        native, text = ScriptedModel(["done"]), ScriptedModel([ANSWER])
+        Agent(native, [search], protocol="native").run("q")
+        Agent(text, [search]).run("q")
+        assert [bool(m.requests[0].tools) for m in (native, text)] == [True, False]
+        assert [bool(m.requests[0].stop) for m in (native, text)] == [False, True]
+
+
+class TestWrongUse:
+    """Mistakes of the programmer are errors at once."""
+
+    @pytest.mark.parametrize(
+        "options", [{"protocol": "xml"}, {"language": "fr"}], ids=["protocol", "language"]
+    )
+    def test_unknown_choices(self, options: Any) -> None:
+        """The message says what there is."""
+        with pytest.raises(ConfigError, match="got"):
+            Agent(ScriptedModel([]), [search], **options)
+
+    def test_limits_must_be_positive(self) -> None:
+        """Nothing is as confusing as a limit of zero."""
+        with pytest.raises(ConfigError, match="max_steps"):
+            Limits(max_steps=0)
+
+    def test_model_errors_only_are_caught(self) -> None:
+        """A bug in a model class is raised, not hidden in a result."""
+
+        def broken(messages: Any) -> Any:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            run(broken)
+        assert issubclass(ServerError, ModelError)

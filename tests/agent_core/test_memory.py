@@ -1,0 +1,80 @@
+"""What the model sees of a long history."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_core.context import estimate_prompt
+from agent_core.errors import ConfigError
+from agent_core.memory import WindowMemory
+from agent_core.messages import Message
+
+
+def history(rounds: int, earlier: int = 0) -> tuple[list[Message], int]:
+    """A system prompt, earlier turns, a task, and rounds of it."""
+    messages = [Message("system", "rules")]
+    for turn in range(earlier):
+        messages += [Message("user", f"turn {turn}"), Message("assistant", f"reply {turn}")]
+    task = len(messages)
+    messages.append(Message("user", "the task"))
+    for number in range(rounds):
+        messages += [Message("assistant", f"act {number}"), Message("user", f"saw {number}")]
+    return messages, task
+
+
+def test_a_short_history_is_shown_whole() -> None:
+    """Up to ten rounds nothing changes."""
+    messages, task = history(10)
+    assert WindowMemory().view(messages, task=task) == messages
+
+
+@given(rounds=st.integers(0, 60), earlier=st.integers(0, 20))
+def test_system_task_and_last_rounds_always_stay(rounds: int, earlier: int) -> None:
+    """Whatever leaves, the instructions, the task and the newest rounds do not."""
+    messages, task = history(rounds, earlier)
+    view = WindowMemory().view(messages, task=task)
+    assert view[0] == messages[0]
+    assert any(each.role == "user" and each.content.startswith("the task") for each in view)
+    kept = min(rounds, 6)
+    assert kept == 0 or view[-2 * kept :] == messages[-2 * kept :]
+    roles = [each.role for each in view[1:]]
+    assert all(a != b for a, b in pairwise(roles))
+    assert roles[0] == "user"
+
+
+def test_the_prompt_stays_append_only_for_most_steps() -> None:
+    """Rounds leave in blocks, so that a server's prompt cache holds in between."""
+    memory, broken, previous = WindowMemory(), 0, []
+    for rounds in range(31):
+        messages, task = history(rounds)
+        view = memory.view(messages, task=task)
+        broken += view[: len(previous)] != previous
+        previous = view
+    assert broken == 4
+
+
+@given(st.integers(1, 40), st.integers(60, 2_000))
+def test_a_budget_is_kept_while_rounds_can_leave(rounds: int, budget: int) -> None:
+    """Only the last round may exceed it: without it the model could not go on."""
+    messages, task = history(rounds)
+    view = WindowMemory(rounds=40).view(messages, task=task, budget=budget)
+    assistants = sum(each.role == "assistant" for each in view)
+    assert estimate_prompt(view) <= budget or assistants <= 5
+
+
+def test_what_left_is_summarised_in_the_task() -> None:
+    """The summary is marked as one and names what was done."""
+    messages, task = history(12)
+    view = WindowMemory().view(messages, task=task)
+    assert "Summary of earlier rounds" in view[1].content
+    assert "act 0" in view[1].content
+
+
+def test_wrong_sizes_are_refused() -> None:
+    """A window of nothing is a mistake."""
+    with pytest.raises(ConfigError, match="at least 1"):
+        WindowMemory(0)
