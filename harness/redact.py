@@ -1,0 +1,209 @@
+"""One redactor for everything that leaves the process: spans, records, cassettes, reports, errors.
+
+It knows secrets by the name of their key, by their shape, and by their value when the user has
+registered it. It finds where they are first and cuts afterwards, so that a stream can be searched
+as a whole and still be cut again at the places where its pieces ended.
+
+`agent_core.scrub` is the small net inside the agent; this one holds its registered values too.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from agent_core.scrub import MASK, register_secret
+from harness.secret_shapes import encoded, is_secret_name, shaped
+
+MAX_DEPTH = 200
+"""Structures nested deeper than this are replaced as a whole."""
+
+_REMEMBERED_CHARS, _REMEMBERED_TEXTS = 100, 1_000
+
+
+class Redactor:
+    """Finds and replaces secrets.
+
+    Args:
+        values: secrets to look for as they are, and escaped, percent-encoded, in base64 or hex.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._forms: set[str] = set()
+        self._known: dict[str, str] = {}  # names of tools, models and sources come again
+        for value in values:
+            self.register(value)
+
+    def register(self, value: str) -> None:
+        """Look for this value from now on.
+
+        Raises:
+            ValueError: it is so short that it would be found everywhere.
+        """
+        if len(value) < 4:
+            raise ValueError(
+                "a registered secret needs at least 4 characters (a shorter one is found in"
+                f" innocent text everywhere), got {len(value)}"
+            )
+        self._forms |= set(_forms(value))
+        self._known = {}
+
+    def text(self, text: str) -> str:
+        """The text with every secret replaced."""
+        if len(text) > _REMEMBERED_CHARS:
+            return self._replaced(text)
+        known = self._known
+        if text not in known:
+            if len(known) >= _REMEMBERED_TEXTS:
+                known.clear()
+            known[text] = self._replaced(text)
+        return known.get(text) or self._replaced(text)  # another thread may have cleared it
+
+    def _replaced(self, text: str) -> str:
+        found = self._find(text)
+        return _replace(text, found) if found else text
+
+    def pieces(self, pieces: Sequence[str]) -> list[str]:
+        """A stream: searched as one text, cut again where its pieces ended.
+
+        The mark stands in the piece in which the secret began.
+        """
+        found = self._find("".join(pieces))
+        if not found:
+            return list(pieces)
+        return _replace_in_pieces(pieces, found)
+
+    def value(self, value: Any, *, _depth: int = 0) -> Any:
+        """A copy of a JSON-like value without secrets, in values and in keys."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, bytes):
+            text = value.decode("utf-8", "surrogateescape")
+            return self.text(text).encode("utf-8", "surrogateescape")
+        if _depth >= MAX_DEPTH and isinstance(value, Mapping | list | tuple):
+            return MASK
+        if isinstance(value, Mapping):
+            return self._mapping(value, _depth + 1)
+        if isinstance(value, list | tuple):
+            return [self.value(item, _depth=_depth + 1) for item in value]
+        return value
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
+        named = value.get("name", value.get("key"))  # {"name": "Authorization", "value": …}
+        secret_pair = isinstance(named, str) and is_secret_name(named)
+        clean: dict[Any, Any] = {}
+        for key, item in value.items():
+            name = self.text(key) if isinstance(key, str) else key
+            if (isinstance(key, str) and is_secret_name(key)) or (secret_pair and key == "value"):
+                clean[name] = self._leaf(item, depth)
+            else:
+                clean[name] = self.value(item, _depth=depth)
+        return clean
+
+    def _leaf(self, value: Any, depth: int) -> Any:
+        """What stands under a secret's name. An object there is more likely a schema."""
+        if isinstance(value, list | tuple):
+            return [self._leaf(item, depth + 1) for item in value]
+        if value is None or isinstance(value, bool):
+            return value
+        return self.value(value, _depth=depth) if isinstance(value, Mapping) else MASK
+
+    def _find(self, text: str) -> list[tuple[int, int]]:
+        """Where the secrets are: spans in order that do not overlap."""
+        if len(text) < 4:
+            return []
+        found = [*shaped(text), *encoded(text)]
+        for form in self._forms:
+            start = text.find(form)
+            while start >= 0:
+                found.append((start, start + len(form)))
+                start = text.find(form, start + len(form))
+        return _merged(found)
+
+
+redactor = Redactor()
+"""The redactor of this process."""
+
+
+def register(value: str) -> None:
+    """Keep this value out of everything that the agent and the harness say, write or send."""
+    redactor.register(value)
+    register_secret(value)
+
+
+def register_environment(environ: Mapping[str, str]) -> None:
+    """Register the values of variables whose names say that they are secrets."""
+    for name, value in environ.items():
+        if len(value) >= 8 and is_secret_name(name):
+            register(value)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The ways in which a value is written down."""
+    yield value
+    for plain in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield plain
+        yield json.dumps(plain)[1:-1]
+    yield repr(value)[1:-1]
+    yield html.escape(value)
+    raw = value.encode("utf-8", "surrogatepass")
+    for percent in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
+        yield percent
+        yield re.sub(r"%[0-9A-F]{2}", lambda found: found.group().lower(), percent)
+    yield raw.hex()
+    yield raw.hex().upper()
+    for before in range(3 if len(raw) >= 6 else 1):  # base64 of a longer text that holds it
+        whole = base64.b64encode(b"\0" * before + raw).decode("ascii")
+        # The characters at both ends also hold bits of the neighbours.
+        first = (before * 8 + 5) // 6
+        last = (before + len(raw)) * 8 // 6
+        yield whole[first:last]
+        yield whole[first:last].translate(str.maketrans("+/", "-_"))
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif end > start:
+            merged.append((start, end))
+    return merged
+
+
+def _mark(secret: str) -> str:
+    """What stands in its place: a number stays one, so that JSON stays JSON."""
+    return "0" if secret.isdigit() else MASK
+
+
+def _replace(text: str, spans: list[tuple[int, int]]) -> str:
+    kept: list[str] = []
+    at = 0
+    for start, end in spans:
+        kept += (text[at:start], _mark(text[start:end]))
+        at = end
+    return "".join([*kept, text[at:]])
+
+
+def _replace_in_pieces(pieces: Sequence[str], spans: list[tuple[int, int]]) -> list[str]:
+    starts = [0, *accumulate(map(len, pieces))]
+    clean = list(pieces)
+    text = "".join(pieces)
+    for start, end in reversed(spans):  # from the end, so that offsets before it stay right
+        mark = _mark(text[start:end])
+        first = bisect_right(starts, start) - 1
+        for index in range(first, len(pieces)):
+            if starts[index] >= end:
+                break
+            low = max(start - starts[index], 0)
+            high = min(end - starts[index], len(pieces[index]))
+            piece = clean[index]
+            clean[index] = piece[:low] + (mark if index == first else "") + piece[high:]
+    return clean

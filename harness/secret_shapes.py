@@ -1,0 +1,165 @@
+"""What secrets look like: the names of their keys, their shapes, and both inside base64.
+
+Every pattern is linear: it begins with a literal and never scans the same text twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+_STRONG = {
+    "password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials",
+    "authorization", "apikey", "cookie", "密码", "口令", "密钥",
+}  # fmt: skip
+_WEAK = {"token", "auth", "jwt", "bearer", "signature", "sig", "令牌"}  # only as the last word
+_KEY_OWNERS = {
+    "api", "access", "private", "secret", "signing", "encryption", "account", "subscription",
+    "session", "auth", "ssh",
+}  # fmt: skip
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a value under this key, header or variable is a secret.
+
+    >>> [is_secret_name(n) for n in ("X-Api-Key", "hfToken", "max_tokens", "token_limit")]
+    [True, True, False, False]
+    """
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words:
+        return False
+    if words[-1] in _WEAK or _STRONG.intersection(words):
+        return True
+    return any(a in _KEY_OWNERS and b == "key" for a, b in pairwise(words))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a secret looks like. The pattern is tried where one of `begins` (lower case) stands.
+
+    Group `secret`, where there is one, is the part to replace.
+    """
+
+    begins: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+# A token begins after something that is no letter or digit. In escaped text what stands before
+# it may be the letter of `\n`, the digits of `\u002f` or of `%20`.
+_EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
+_PREFIXES = (
+    "sk-", "sk_live_", "sk_test_", "rk_live_", "pk_live_", "hf_", "gsk_", "ghp_", "gho_", "ghu_",
+    "ghs_", "ghr_", "github_pat_", "glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xapp-",
+    "npm_", "pypi-", "dop_v1_", "xai-", "nvapi-", "tvly-", "r8_", "lsv2_", "pplx-", "whsec_",
+    "shpat_", "jina_", "pcsk_", "dckr_pat_", "sntrys_", "lin_api_", "figd_",
+)  # fmt: skip
+_ANY_PREFIX = "|".join(_PREFIXES)
+_KEY = (
+    r"(?:(?:api|access|private|secret|signing|encryption|account|session|auth)[_\- ]?key"
+    r"|passwords?|passwd|passphrase|pwd|secret|credentials?|密码|口令|密钥)"
+)
+_WEAK_KEY = r"(?:token|令牌|jwt|(?<![A-Za-z])auth|(?<![A-Za-z])sig(?:nature)?|(?<=[?&])key)"
+_SEPARATOR = r"\\{0,8}[\"'`]?\s{0,8}(?:=>|[=:：]|%3[Dd]|%3[Aa]|是)\s{0,8}"
+# A value in quotes ends at the same quotes; the last two stand inside an escaped string.
+_QUOTED = (
+    r"(?:\"(?P<double>(?:[^\"\\]|\\.)+)|'(?P<single>(?:[^'\\]|\\.)+)"
+    r"|\\{1,8}\"(?P<inner>[^\"]*[^\"\\])|\\{1,8}'(?P<inner_single>[^']*[^'\\])"
+)
+_BARE = r"(?!(?:null|true|false|None|True|False)\b)[^\s\"'`,;&<>(){}\[\]\\，。；、]"
+_SHAPES = (
+    _Shape(_PREFIXES, re.compile(rf"{_EDGE}(?:{_ANY_PREFIX})[A-Za-z0-9_\-]{{6,}}")),
+    # Glued to a word, only a long run without separators is taken for a token.
+    _Shape(
+        ("sk-", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+        re.compile(r"(?:sk-|hf_|gh[pousr]_)[A-Za-z0-9]{20,}"),
+    ),
+    _Shape(("akia", "asia"), re.compile(r"(?:AKIA|ASIA)[0-9A-Z]{12,}")),
+    _Shape(("aiza", "ya29."), re.compile(r"(?:AIza|ya29\.)[A-Za-z0-9_\-]{20,}")),
+    _Shape(("sg.",), re.compile(r"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}")),
+    _Shape(
+        ("eyj",),
+        re.compile(
+            r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))"
+            r"eyJ[A-Za-z0-9_\-]{4,}\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?"
+        ),
+    ),
+    _Shape(
+        ("bearer",),
+        re.compile(
+            r"(?i:bearer)(?:\s|%20|\+|\\[nt]|:){1,4}(?P<secret>[A-Za-z0-9._~+/=\-%]{8,})"
+        ),
+    ),
+    _Shape(
+        ("basic",),
+        re.compile(r"(?i:basic)(?:\s|%20|\+){1,4}(?P<secret>(?=[A-Za-z+/]*[0-9=])[\w+/=\-]{8,})"),
+    ),
+    _Shape(("://", ":\\/\\/"), re.compile(r":(?:\\?/){2}(?P<secret>[^\s/?#\"'<>\\]+)@")),
+    _Shape(
+        ("%3a%2f%2f",),
+        re.compile(r"(?i:%3a%2f%2f)(?P<secret>(?:[^\s%\"'<>\\]|%(?!40|2[Ff]))+)%40"),
+    ),
+    _Shape(
+        ("authorization", "cookie"),
+        re.compile(
+            rf"(?i:authorization|cookie2?)\\{{0,8}}[\"']?\s{{0,8}}[=:]\s{{0,8}}"
+            rf"{_QUOTED}|(?P<bare>[^\r\n\"'\\]{{4,}}))"
+        ),
+    ),
+    _Shape(
+        ("api", "access", "private", "secret", "signing", "encryption", "account", "session",
+         "auth", "pass", "pwd", "credential", "密码", "密钥", "口令"),
+        re.compile(rf"(?i:{_KEY}){_SEPARATOR}{_QUOTED}|(?P<bare>{_BARE}{{4,}}))"),
+    ),
+    _Shape(
+        ("token", "jwt", "auth", "sig", "key", "令牌"),
+        re.compile(rf"(?i:{_WEAK_KEY}){_SEPARATOR}{_QUOTED}|(?P<bare>{_BARE}{{8,}}))"),
+    ),
+    _Shape(
+        ("-----begin ",),
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?P<secret>[^\-]*(?:-(?!----END)[^\-]*)*)"
+        ),
+    ),
+)  # fmt: skip
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
+_SHORTEST = 8  # no shape is shorter; nor does less tell anything in decoded bytes
+
+
+def shaped(text: str) -> Iterator[tuple[int, int]]:
+    """Where something stands that has the shape of a secret; spans may overlap."""
+    if len(text) < _SHORTEST:
+        return
+    lowered = text.lower()
+    if len(lowered) != len(text):  # some letters have a longer lower case: keep the offsets
+        lowered = "".join(c.lower() if c.isascii() else c for c in text)
+    for shape in _SHAPES:
+        for begin in shape.begins:
+            at = lowered.find(begin)
+            while at >= 0:
+                match = shape.pattern.match(text, at)
+                if match:
+                    yield match.span(match.lastgroup or 0)
+                at = lowered.find(begin, match.end() if match else at + len(begin))
+
+
+def encoded(text: str) -> Iterator[tuple[int, int]]:
+    """Where base64 stands that holds something with the shape of a secret."""
+    if len(text) < 16:
+        return
+    for match in _BASE64.finditer(text):
+        run = match.group().rstrip("=").translate(str.maketrans("-_", "+/"))
+        for skip in range(4):
+            part = run[skip:]
+            part = part[: len(part) - 1] if len(part) % 4 == 1 else part
+            try:
+                decoded = base64.b64decode(part + "=" * (-len(part) % 4)).decode("latin-1")
+            except binascii.Error:
+                continue
+            if any(end - start >= _SHORTEST for start, end in shaped(decoded)):
+                yield match.span()
+                break
