@@ -1,0 +1,17 @@
+"""Chat models: Ollama, OpenAI-compatible servers, and a script."""
+
+from agent_core.models.ollama import OllamaChat
+from agent_core.models.openai import OpenAIChat
+from agent_core.models.policy import RetryPolicy, Timeouts
+from agent_core.models.scripted import ScriptedModel, ScriptedRequest
+from agent_core.secrets import Secret
+
+__all__ = [
+    "OllamaChat",
+    "OpenAIChat",
+    "RetryPolicy",
+    "ScriptedModel",
+    "ScriptedRequest",
+    "Secret",
+    "Timeouts",
+]

@@ -1,0 +1,109 @@
+"""Where a server is: base URLs, `OLLAMA_HOST`, and which addresses are this machine."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from agent_core.errors import ConfigError
+from agent_core.secrets import MASK, Secret, scrub
+
+_SECRET_NAMES = re.compile(r"(^|[-_])(key|token|secret|password|sig|auth)$", re.IGNORECASE)
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A base URL without credentials, and the credentials that stood in it.
+
+    Attributes:
+        url: scheme, host, port and path, without a trailing slash.
+        query: what stood behind `?`; it goes with every request.
+        userinfo: `user:password`, or None.
+    """
+
+    url: str
+    query: str = ""
+    userinfo: Secret | None = None
+
+    def join(self, path: str) -> str:
+        """The URL of a path below the base."""
+        return f"{self.url}{path}" + (f"?{self.query}" if self.query else "")
+
+
+def parse_address(text: str, *, what: str, default_port: int | None = None) -> Address:
+    """Read a base URL in any of its spellings: host, host:port, with scheme, slash or path.
+
+    Args:
+        text: what the user wrote.
+        what: the name of the setting, for errors.
+        default_port: the port where neither scheme nor port are written.
+
+    Raises:
+        ConfigError: it is no address of an HTTP server.
+    """
+    cleaned = text.strip().strip("\"'").strip()
+    scheme, found, rest = cleaned.partition("://")
+    if not found:
+        scheme, rest = "http", cleaned
+    scheme = scheme.lower()
+    if scheme not in _PORTS:
+        raise ConfigError(f"{what} must begin with http:// or https://, got {scheme + '://'!r}")
+    if not found and rest.count(":") > 1 and "[" not in rest:  # a bare IPv6 address
+        authority, slash, path = rest.partition("/")
+        rest = f"[{authority}]{slash}{path}"
+    try:
+        parts = urlsplit(f"{scheme}://{rest}")
+        port = parts.port
+    except ValueError:
+        raise ConfigError(f"{what} is not a URL: {scrub(text)!r}; expected e.g. "
+                          "'http://127.0.0.1:11434'") from None  # fmt: skip
+    host = _reachable(parts.hostname or "")
+    if port is None and not found:
+        port = default_port
+    authority = f"[{host}]" if ":" in host else host
+    if port is not None and port != _PORTS[scheme]:
+        authority += f":{port}"
+    _refuse_secret_query(parts.query, what)
+    userinfo = None
+    if "@" in parts.netloc:
+        userinfo = Secret(unquote(parts.netloc.rpartition("@")[0]))
+        Secret(unquote(parts.password or ""))  # so that the password alone is scrubbed too
+    url = urlunsplit((scheme, authority, parts.path.rstrip("/"), "", ""))
+    return Address(url, parts.query, userinfo)
+
+
+def ollama_address(value: str | None) -> Address:
+    """The address in `OLLAMA_HOST`, by the rules of Ollama itself; port 11434 unless told."""
+    return parse_address(value or "127.0.0.1:11434", what="OLLAMA_HOST", default_port=11434)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name means this machine, so that no proxy may see the request."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback or address.is_unspecified
+
+
+def _reachable(host: str) -> str:
+    """An address to listen on becomes one to call."""
+    return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+
+
+def _refuse_secret_query(query: str, what: str) -> None:
+    # urllib3 writes paths with their query into its debug log, where nothing scrubs them
+    for pair in query.split("&"):
+        name = pair.partition("=")[0]
+        if _SECRET_NAMES.search(name):
+            raise ConfigError(
+                f"{what} has a secret in its query (?{name}={MASK}), which ends up in logs; "
+                "pass it as api_key"
+            )

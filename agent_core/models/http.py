@@ -1,0 +1,267 @@
+"""One HTTP layer: attempts, retries, deadlines, and errors that hold no secret."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from http.cookiejar import DefaultCookiePolicy
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import requests
+from requests.auth import AuthBase
+from urllib3.exceptions import HTTPError
+
+from agent_core.errors import ConfigError, ConnectionFailed, ModelError, ModelTimeout
+from agent_core.events import AttemptEnded, AttemptStarted, scope
+from agent_core.gears import Clock
+from agent_core.messages import JsonObject
+from agent_core.models.address import is_loopback
+from agent_core.models.deadline import Deadline, DeadlineAdapter, keeping
+from agent_core.models.failures import (
+    Target,
+    connection_error,
+    parse_retry_after,
+    redirect_error,
+    response_error,
+)
+from agent_core.models.incoming import Incoming, late_error
+from agent_core.models.policy import RetryPolicy, Timeouts
+from agent_core.models.wire import encode_json
+from agent_core.secrets import Secret
+
+T = TypeVar("T")
+
+_MAX_ERROR_BODY = 64 * 1024
+
+
+def authorization(api_key: str | None, userinfo: Secret | None) -> Secret | None:
+    """The value of the `Authorization` header: a bearer token, or what stood in the URL.
+
+    Raises:
+        ConfigError: the key holds what a header cannot.
+    """
+    if api_key is not None and api_key.strip():
+        key = Secret(api_key.strip())
+        if not (key.reveal().isascii() and key.reveal().isprintable()):
+            raise ConfigError("api_key holds characters that a header cannot carry (value hidden)")
+        return Secret(f"Bearer {key.reveal()}")
+    if userinfo is not None:
+        return Secret("Basic " + b64encode(userinfo.reveal().encode()).decode())
+    return None
+
+
+class Authorization(AuthBase):
+    """Sends the given header. Without one it still keeps `requests` from reading `.netrc`."""
+
+    def __init__(self, header: Secret | None) -> None:
+        self._header = header
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if self._header is not None:
+            request.headers["Authorization"] = self._header.reveal()
+        return request
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """How one attempt ended: with a value, or with an error that may be worth another one."""
+
+    value: object = None
+    error: ModelError | None = None
+    retry: str | None = None
+    status: int | None = None
+    size: int | None = None
+
+
+class HttpClient:
+    """Posts JSON to one server over one session, with retries.
+
+    Args:
+        session: a session of the caller's own (a recording one, say); None makes one.
+        clock: for deadlines and for the waits between attempts.
+        authorization: the value of the `Authorization` header, or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        session: requests.Session | None,
+        timeouts: Timeouts,
+        retry: RetryPolicy,
+        clock: Clock,
+        authorization: Secret | None,
+    ) -> None:
+        self.session = session if session is not None else _new_session()
+        self._timeouts = timeouts
+        self._retry = retry
+        self._clock = clock
+        self._auth = Authorization(authorization)
+
+    def post(
+        self,
+        target: Target,
+        payload: JsonObject,
+        read: Callable[[Incoming], T],
+        *,
+        timeout: float | None = None,
+    ) -> tuple[T, int]:
+        """Send a request until it is answered; give what `read` makes of it, and the attempts.
+
+        Args:
+            target: whom to ask.
+            payload: the body.
+            read: reads a response of status 200; may raise `ModelError`.
+            timeout: seconds for everything: connecting, waiting, reading, trying again.
+
+        Raises:
+            ModelError: what the last attempt ended with.
+            ConfigError: the body holds what JSON cannot.
+        """
+        body = _encode(payload)
+        deadline = Deadline(self._clock, timeout)
+        number = 0
+        while True:
+            number += 1
+            event = AttemptStarted(number, "POST", target.url, len(body), sha256(body).hexdigest())
+            with scope(event) as attempt:
+                outcome = self._attempt(target, body, read, deadline)
+                wait = self._next_wait(outcome, number, deadline)
+                attempt.end(_attempt_ended(outcome, wait))
+            if outcome.error is None:
+                return outcome.value, number  # type: ignore[return-value]
+            if wait is None:
+                outcome.error.attempts = number
+                raise outcome.error
+            self._clock.sleep(wait)
+
+    def close(self) -> None:
+        """Close the session's connections."""
+        self.session.close()
+
+    def _next_wait(self, outcome: _Outcome, number: int, deadline: Deadline) -> float | None:
+        """Seconds until the next attempt, or None when there is none."""
+        if outcome.error is None or outcome.retry is None or number >= self._retry.attempts:
+            return None
+        wait = self._retry.wait_after(number, outcome.error.retry_after)
+        left = deadline.left()
+        return None if left is not None and wait >= left else wait
+
+    def _attempt(
+        self, target: Target, body: bytes, read: Callable[[Incoming], T], deadline: Deadline
+    ) -> _Outcome:
+        if deadline.passed():
+            return _Outcome(error=ModelTimeout("no time was left to ask the model"))
+        with keeping(deadline):
+            response = self._send(target, body, deadline)
+            if isinstance(response, _Outcome):
+                return response
+            try:
+                return self._receive(target, response, read, deadline)
+            finally:
+                response.close()
+
+    def _send(
+        self, target: Target, body: bytes, deadline: Deadline
+    ) -> requests.Response | _Outcome:
+        request = requests.Request(
+            "POST",
+            target.url,
+            data=body,
+            headers={
+                "Content-Type": "application/json",
+                "Accept": "application/json, application/x-ndjson, text/event-stream",
+                "Accept-Encoding": "identity",  # a stream must not wait for a block to compress
+            },
+            auth=self._auth,
+        )
+        session, retry = self.session, None
+        settings = session.merge_environment_settings(target.url, {}, True, None, None)
+        if is_loopback(urlsplit(target.url).hostname or ""):
+            settings["proxies"] = {}
+        limits = (
+            deadline.within(self._timeouts.connect),
+            deadline.within(self._timeouts.read),
+        )
+        try:
+            return session.send(
+                session.prepare_request(request), timeout=limits, allow_redirects=False, **settings
+            )
+        except requests.Timeout:
+            retry = "timeout" if self._retry.timeouts else None
+            error: ModelError = late_error(target, deadline)
+        except (requests.RequestException, HTTPError, OSError, ValueError) as broken:
+            error, retry = connection_error(broken, target)
+        return _Outcome(error=error, retry=retry)
+
+    def _receive(
+        self,
+        target: Target,
+        response: requests.Response,
+        read: Callable[[Incoming], T],
+        deadline: Deadline,
+    ) -> _Outcome:
+        status = response.status_code
+        incoming = Incoming(response, deadline, target)
+        if status != 200:
+            return self._refused(response, incoming)
+        outcome = _Outcome(status=status)
+        try:
+            outcome.value = read(incoming)
+        except ModelError as error:
+            outcome.error = error
+            if isinstance(error, ConnectionFailed):
+                outcome.retry = "connection"
+            elif isinstance(error, ModelTimeout) and self._retry.timeouts and not incoming.streamed:
+                outcome.retry = "timeout"
+        outcome.size = incoming.bytes_read
+        return outcome
+
+    def _refused(self, response: requests.Response, incoming: Incoming) -> _Outcome:
+        """A response that is not 200: what it says decides what it means."""
+        status = response.status_code
+        body = b""
+        try:
+            for piece in incoming.pieces():
+                body += piece
+                if len(body) >= _MAX_ERROR_BODY:
+                    break
+        except ModelError:
+            pass  # the status says enough
+        outcome = _Outcome(status=status, size=incoming.bytes_read)
+        if 300 <= status < 400:
+            outcome.error = redirect_error(
+                status, response.headers.get("Location"), incoming.target
+            )
+            return outcome
+        asked = parse_retry_after(response.headers.get("Retry-After"), self._clock.now())
+        outcome.error, worth = response_error(status, body, incoming.target, retry_after=asked)
+        outcome.retry = f"http_{status}" if worth else None
+        return outcome
+
+
+def _encode(payload: JsonObject) -> bytes:
+    try:
+        return encode_json(payload)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ConfigError(f"the request cannot be written as JSON: {error}") from None
+
+
+def _attempt_ended(outcome: _Outcome, wait: float | None) -> AttemptEnded:
+    return AttemptEnded(
+        status=outcome.status,
+        response_bytes=outcome.size,
+        error=type(outcome.error).__name__ if outcome.error else None,
+        retry_reason=outcome.retry if wait is not None else None,
+        wait=wait,
+    )
+
+
+def _new_session() -> requests.Session:
+    session = requests.Session()
+    session.mount("http://", DeadlineAdapter())
+    session.mount("https://", DeadlineAdapter())
+    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return session
