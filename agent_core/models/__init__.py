@@ -4,7 +4,7 @@ from agent_core.models.ollama import OllamaChat
 from agent_core.models.openai import OpenAIChat
 from agent_core.models.policy import RetryPolicy, Timeouts
 from agent_core.models.scripted import ScriptedModel, ScriptedRequest
-from agent_core.secrets import Secret
+from agent_core.models.secret import Secret
 
 __all__ = [
     "OllamaChat",

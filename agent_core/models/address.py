@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from agent_core.errors import ConfigError
-from agent_core.secrets import MASK, Secret, scrub
+from agent_core.models.secret import Secret
+from agent_core.scrub import MASK, names_secret, scrub
 
-_SECRET_NAMES = re.compile(r"(^|[-_])(key|token|secret|password|sig|auth)$", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -102,7 +101,7 @@ def _refuse_secret_query(query: str, what: str) -> None:
     # urllib3 writes paths with their query into its debug log, where nothing scrubs them
     for pair in query.split("&"):
         name = pair.partition("=")[0]
-        if _SECRET_NAMES.search(name):
+        if names_secret(name) or name == "sig":
             raise ConfigError(
                 f"{what} has a secret in its query (?{name}={MASK}), which ends up in logs; "
                 "pass it as api_key"

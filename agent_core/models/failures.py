@@ -25,7 +25,7 @@ from agent_core.errors import (
 )
 from agent_core.messages import JsonValue
 from agent_core.models.wire import NotJson, decode_json
-from agent_core.secrets import scrub
+from agent_core.scrub import scrub
 
 _QUOTED_CHARS = 300
 _OVERFLOW = re.compile(

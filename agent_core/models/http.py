@@ -29,8 +29,8 @@ from agent_core.models.failures import (
 )
 from agent_core.models.incoming import Incoming, late_error
 from agent_core.models.policy import RetryPolicy, Timeouts
+from agent_core.models.secret import Secret
 from agent_core.models.wire import encode_json
-from agent_core.secrets import Secret
 
 T = TypeVar("T")
 

@@ -98,11 +98,9 @@ class ScriptedModel:
         answer = script(request.messages) if callable(script) else script
         if isinstance(answer, ModelError):
             raise answer
-        return (
-            Reply(answer, finish_reason="stop", model=self.name)
-            if isinstance(answer, str)
-            else (answer)
-        )
+        if isinstance(answer, str):
+            return Reply(answer, finish_reason="stop", model=self.name)
+        return answer
 
 
 def _spoken(reply: Reply, on_text: OnText | None) -> Reply:
