@@ -98,7 +98,7 @@ class _Packer:
         self.path: list[tuple[int, str]] = []
         self.titles: list[str] = []
         self.open = self.only_headings = False
-        self.start = self.fresh = self.end = 0
+        self.start = self.fresh = self.end = self.done = 0
         self.prefix = self.suffix = self.head = self.tail = ""
         self.border = 0  # overlap does not reach back over it
 
@@ -227,8 +227,9 @@ class _Packer:
         if not self.open:
             self.open = True
             self.prefix = self.head if prefix is None else prefix
-            self.fresh = start
-            self.start = start if self.head else self._overlap_start(start)
+            blanks_fit = end - self.done <= self.room - self._reserve()
+            self.fresh = self.done if blanks_fit and not self.head else start
+            self.start = self.fresh if self.head else self._overlap_start(self.fresh)
         self.end = end
         self.suffix = self.tail
 
@@ -255,6 +256,7 @@ class _Packer:
         body = self.text[self.start : end]
         if not body.strip():
             return
+        self.done = end
         before, after = self.prefix, self.suffix
         if after and not body.endswith(("\n", "\r")):
             after = "\n" + after

@@ -128,7 +128,7 @@ def _conjunct(text: str, at: int, floor: int) -> bool:
     if not text[at].isalpha():
         return False
     place = at - 1
-    while place > floor and _extends(text[place]):
+    while place >= floor and _extends(text[place]):
         if unicodedata.combining(text[place]) == _VIRAMA:
             return True
         place -= 1
