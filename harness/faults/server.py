@@ -1,0 +1,273 @@
+"""A loopback server that does what bad servers do, one scripted response a request.
+
+::
+
+    with FaultServer([Response(503), Response(body={"message": {...}, "done": True})]) as server:
+        model = OllamaChat("m", base_url=server.url)
+
+It listens on 127.0.0.1 only, keeps what it received in `requests`, and leaves no thread behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from typing import Any, Literal
+
+Framing = Literal["length", "chunked", "close"]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What the server answers to one request.
+
+    Attributes:
+        status: the HTTP status.
+        body: bytes, text (sent as UTF-8) or a list or dict (sent as JSON).
+        headers: added to the response. Content-Type is JSON and Content-Length is true unless
+            they say otherwise.
+        chunks: the body in pieces, each sent by itself; instead of `body`.
+        framing: how the end of the body is marked: by its length, by chunks, or by closing the
+            connection. None takes "chunked" for `chunks`, else "length".
+        delay: seconds before the first byte.
+        pause: seconds between two pieces.
+        drip: seconds between any two bytes, those of the head included.
+        cut_after: the connection is closed after this many bytes of the body.
+        reset: it is closed by a reset, at `cut_after` or before anything was sent.
+        close: it is closed after the response, which does not announce it.
+        silent: nothing is ever sent; the connection stays open.
+        raw: bytes sent instead of a response, for what is no HTTP at all.
+    """
+
+    status: int = 200
+    body: bytes | str | list[Any] | dict[str, Any] = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    chunks: Sequence[bytes] | None = None
+    framing: Framing | None = None
+    delay: float = 0.0
+    pause: float = 0.0
+    drip: float = 0.0
+    cut_after: int | None = None
+    reset: bool = False
+    close: bool = False
+    silent: bool = False
+    raw: bytes | None = None
+
+    def pieces(self) -> list[bytes]:
+        """The body, in the pieces in which it is sent."""
+        if self.chunks is not None:
+            return list(self.chunks)
+        if isinstance(self.body, bytes):
+            return [self.body] if self.body else []
+        text = (
+            self.body if isinstance(self.body, str) else json.dumps(self.body, ensure_ascii=False)
+        )
+        return [text.encode()]
+
+    def head(self) -> bytes:
+        """Status line and headers."""
+        headers = {"Content-Type": "application/json", **self.headers}
+        named = {name.lower() for name in headers}
+        if self._framing() == "chunked":
+            headers.setdefault("Transfer-Encoding", "chunked")
+        elif self._framing() == "close":
+            headers.setdefault("Connection", "close")
+        elif "content-length" not in named:
+            headers["Content-Length"] = str(sum(map(len, self.pieces())))
+        known = self.status in HTTPStatus.__members__.values()
+        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase if known else 'Unknown'}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    def wire(self) -> Iterator[bytes]:
+        """Everything that is sent, piece by piece; the head is the first piece."""
+        if self.raw is not None:
+            yield self.raw
+            return
+        yield self.head()
+        chunked, left = self._framing() == "chunked", self.cut_after
+        for piece in self.pieces():
+            part = piece if left is None else piece[:left]
+            if chunked and piece:
+                whole = b"%x\r\n%b\r\n" % (len(piece), part)
+                yield whole if len(part) == len(piece) else whole[:-2]
+            elif part:
+                yield part
+            if left is not None:
+                left -= len(part)
+                if not left:
+                    return
+        if chunked:
+            yield b"0\r\n\r\n"
+
+    def ends_connection(self) -> bool:
+        """Whether the connection is closed afterwards."""
+        ends = self.close or self.raw is not None or self.cut_after is not None
+        return ends or self._framing() == "close"
+
+    def _framing(self) -> Framing:
+        return self.framing or ("length" if self.chunks is None else "chunked")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request as the server got it. Header names are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """The body, decoded as JSON."""
+        return json.loads(self.body)
+
+
+Script = Iterable[Response] | Callable[[Received], Response]
+
+
+class FaultServer:
+    """Serves scripted responses on a free port of 127.0.0.1.
+
+    Args:
+        responses: one for each request, in order, or a function of the request. A request for
+            which none is left is answered with status 500.
+
+    Attributes:
+        requests: what has been received.
+        connections: how many connections were opened.
+    """
+
+    def __init__(self, responses: Script) -> None:
+        self.requests: list[Received] = []
+        self.connections = 0
+        self.stopping = Event()
+        self._answer = responses if callable(responses) else None
+        self._responses = iter(() if callable(responses) else responses)
+        self._lock = Lock()
+        self._http = _Server(self)
+        self._thread = Thread(target=self._http.serve_forever, args=(0.02,), name="fault-server")
+
+    @property
+    def url(self) -> str:
+        """The base URL, without a trailing slash."""
+        return f"http://127.0.0.1:{self._http.server_port}"
+
+    def __enter__(self) -> FaultServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stopping.set()
+        self._http.shutdown()
+        self._http.hang_up()
+        self._http.server_close()
+        self._thread.join()
+
+    def next_response(self, request: Received) -> Response:
+        """Note a request and say what is answered."""
+        with self._lock:
+            self.requests.append(request)
+            if self._answer is None:
+                number = len(self.requests)
+                none_left = Response(500, f"FaultServer: no response left for request {number}")
+                return next(self._responses, none_left)
+        return self._answer(request)
+
+
+class _Server(ThreadingHTTPServer):
+    """Knows its open connections, so that it can end them."""
+
+    daemon_threads = False  # server_close waits for them
+
+    def __init__(self, owner: FaultServer) -> None:
+        self.owner = owner
+        self._open: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # pieces stay pieces
+        self.owner.connections += 1
+        self._open.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """End every connection, so that no thread waits for a request."""
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads requests of one connection and sends what the script says."""
+
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("do_"):  # every method is answered the same way
+            return self._respond
+        raise AttributeError(name)
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+    def handle(self) -> None:
+        with suppress(OSError):  # the client left, or was sent away
+            super().handle()
+
+    def _respond(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        received = Received(self.command, self.path, headers, self.rfile.read(length))
+        response = self.server.owner.next_response(received)
+        stopping = self.server.owner.stopping
+        self.close_connection = True
+        if stopping.wait(response.delay):
+            return
+        if response.silent:
+            self._wait_for_the_client()
+        elif response.reset and response.cut_after is None:
+            self._reset()
+        elif self._send(response, stopping):
+            if response.reset:
+                self._reset()
+            self.close_connection = response.reset or response.ends_connection()
+
+    def _send(self, response: Response, stopping: Event) -> bool:
+        """Send a response; False when the server is stopped meanwhile."""
+        for number, piece in enumerate(response.wire()):
+            if number > 1 and stopping.wait(response.pause):
+                return False
+            step = 1 if response.drip else max(1, len(piece))
+            for start in range(0, len(piece), step):
+                if response.drip and stopping.wait(response.drip):
+                    return False
+                self.wfile.write(piece[start : start + step])
+        return True
+
+    def _reset(self) -> None:
+        """Close the connection by a reset, at once."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        os.close(self.connection.detach())
+
+    def _wait_for_the_client(self) -> None:
+        """Keep the connection open until the client closes it or the server is stopped."""
+        self.connection.settimeout(0.05)
+        while not self.server.owner.stopping.is_set():
+            with suppress(TimeoutError):
+                if not self.connection.recv(1):
+                    return
