@@ -1,0 +1,400 @@
+"""What is known when something has ended: the last attributes of its span, and its status."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from agent_core import events
+from agent_core.errors import AgentError, ModelError
+from agent_core.limits import StopReason
+from agent_core.messages import (
+    Action,
+    Actions,
+    Coercion,
+    FinalAnswer,
+    FormatError,
+    ParsedReply,
+    Reply,
+    RunResult,
+    Step,
+    Timings,
+)
+from harness import semconv
+from harness.content import attribute, digest, name, reply_parts
+from harness.plain import to_json
+from harness.run_state import Attributes, RunState
+
+_NO_FAILURE = {StopReason.FINAL_ANSWER, StopReason.CANCELLED}
+
+
+class Closing(NamedTuple):
+    """How a span ends.
+
+    Attributes:
+        error: `error.type` and a description without content, or None for a good end.
+        record: the dotted name of the log record.
+        level: its level.
+    """
+
+    attributes: Attributes
+    record: str
+    error: tuple[str, str] | None = None
+    level: str = "info"
+
+
+def closing(started: events.Started, event: events.Ended, run: RunState) -> Closing:
+    """The closing for an event; `started` is the one that began it."""
+    if isinstance(event, events.Failed):
+        return _failed(started, event.error, run)
+    return _CLOSINGS[type(event)](event, run)
+
+
+def _failed(started: events.Started, error: BaseException, run: RunState) -> Closing:
+    attributes: Attributes = {}
+    kind, description = describe_error(error, run)
+    if isinstance(error, ModelError) and error.status is not None:
+        attributes["harness.error.status"] = error.status
+    run.put_text(attributes, semconv.ERROR_MESSAGE, str(error))
+    if isinstance(started, events.StepStarted):
+        run.failed_step = started.index
+    if isinstance(started, events.RunStarted):
+        stop = "interrupted" if isinstance(error, KeyboardInterrupt) else "exception"
+        attributes[semconv.STOP_REASON] = stop
+        attributes |= _totals(run)
+    return Closing(attributes, _RECORDS[type(started)], (kind, description), "error")
+
+
+def describe_error(error: BaseException, run: RunState) -> tuple[str, str]:
+    """`error.type` and one line. The message of an exception is content: it may quote anything."""
+    kind = type(error)
+    known = issubclass(kind, AgentError) or kind.__module__ == "builtins"
+    label = name(kind.__qualname__ if known else f"{kind.__module__}.{kind.__qualname__}")
+    parts = [label]
+    if isinstance(error, ModelError):
+        if error.status is not None:
+            parts.append(f"HTTP {error.status}")
+        if error.attempts > 1:
+            parts.append(f"after {error.attempts} attempts")
+    line = " ".join(parts)
+    if run.capture.on and str(error):
+        line += ": " + name(str(error).splitlines()[0])
+    return label, line
+
+
+def _run(event: events.RunEnded, run: RunState) -> Closing:
+    result = event.result
+    reason = result.stop_reason
+    attributes: Attributes = {semconv.STOP_REASON: reason.value, **_totals(run)}
+    attributes["harness.steps"] = len(result.steps)
+    _put(attributes, "harness.total_input_tokens", result.usage.prompt_tokens)
+    _put(attributes, "harness.total_output_tokens", result.usage.completion_tokens)
+    if result.usage.estimated:
+        attributes["harness.usage.estimated"] = True
+    if result.answer is not None:
+        attributes["harness.answer.chars"] = len(result.answer)
+        attributes["harness.answer.sha256"] = digest(result.answer)
+        run.put_text(attributes, "harness.answer", result.answer)
+    if reason in _NO_FAILURE:
+        return Closing(attributes, "run.end")
+    step = run.failed_step or (result.steps[-1].index if result.steps else None)
+    _put(attributes, semconv.FAILED_STEP, step)
+    kind, why = _why(result, run)
+    if result.error is not None:
+        run.put_text(attributes, semconv.ERROR_MESSAGE, str(result.error))
+    where = f" in step {step}" if step is not None else ""
+    return Closing(attributes, "run.end", (kind, f"{reason.value}{where}{why}"), "error")
+
+
+def _why(result: RunResult, run: RunState) -> tuple[str, str]:
+    """`error.type` of a run, and the cause in a few words without content."""
+    reason = result.stop_reason
+    if result.error is not None:
+        kind, line = describe_error(result.error, run)
+        return kind if reason is StopReason.MODEL_ERROR else reason.value, f": {line}"
+    if reason is StopReason.FORMAT_ERRORS:
+        codes = [_format_error(step) for step in result.steps]
+        return reason.value, ": " + ", ".join(code for code in codes[-3:] if code)
+    if reason is StopReason.REPEATED_ACTION:
+        last = result.steps[-1].parsed.decision
+        actions = last.actions if isinstance(last, Actions) else ()
+        tools = sorted({each.name for each in actions if each.name in run.tools})
+        return reason.value, f": {', '.join(map(name, tools))}"
+    return reason.value, ""
+
+
+def _format_error(step: Step) -> str | None:
+    decision = step.parsed.decision
+    if isinstance(decision, FormatError):
+        return decision.code
+    return "unlabelled" if isinstance(decision, FinalAnswer) else None
+
+
+def _totals(run: RunState) -> Attributes:
+    return {
+        key if key.startswith("harness.") else f"harness.total_{key}": number
+        for key, number in run.totals.items()
+    }
+
+
+def _step(event: events.StepEnded, run: RunState) -> Closing:
+    step = event.step
+    attributes: Attributes = {
+        "harness.step.decision": _decision(step.parsed),
+        "harness.step.actions": len(event.fingerprints),
+        "harness.step.seconds": step.seconds,
+    }
+    _put(attributes, "harness.step.input_tokens", step.reply.usage.prompt_tokens)
+    _put(attributes, "harness.step.output_tokens", step.reply.usage.completion_tokens)
+    if step.reply.usage.estimated:
+        attributes["harness.usage.estimated"] = True
+    if event.fingerprints:
+        attributes[semconv.FINGERPRINTS] = [name(each) for each in event.fingerprints]
+        attributes[semconv.FINGERPRINT] = name(event.fingerprints[0])
+    repeats = [each for each in event.repeat_of if each is not None]
+    if repeats:
+        attributes[semconv.REPEAT_OF_STEP] = repeats[0]
+        run.count("repeated_actions", len(repeats))
+    for note in step.notes:
+        attributes[f"harness.note.{note.kind}"] = name(note.text)
+        run.count(f"harness.notes.{note.kind}")
+    for kind in {each.error.kind for each in step.observations if each.error}:
+        attributes[f"harness.observation.{kind}"] = 1
+    odd = bool(repeats) or any(each.error for each in step.observations)
+    return Closing(attributes, "step.end", level="warning" if odd else "info")
+
+
+def _decision(parsed: ParsedReply) -> str:
+    decision = parsed.decision
+    if isinstance(decision, Actions):
+        return "actions"
+    if isinstance(decision, FormatError):
+        return "format_error"
+    return "final_answer" if decision.labelled else "unlabelled_answer"
+
+
+def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
+    reply = event.reply
+    attributes: Attributes = {
+        "harness.reply.chars": len(reply.text),
+        "harness.reply.sha256": digest(reply.text),
+        "harness.reply.tool_calls": len(reply.tool_calls),
+        "harness.attempts": event.attempts,
+        **_tokens(reply),
+        **_timings(reply.timings, reply.usage.completion_tokens),
+    }
+    if reply.model:
+        attributes[semconv.RESPONSE_MODEL] = name(reply.model)
+    if reply.finish_reason:
+        attributes[semconv.FINISH_REASONS] = [name(reply.finish_reason)]
+        attributes["harness.finish_reason"] = name(reply.finish_reason)
+    if reply.thinking:
+        attributes["harness.reply.thinking_chars"] = len(reply.thinking)
+    if reply.cut_by_client:
+        attributes["harness.reply.cut_by_client"] = True
+    run.put_json(attributes, semconv.OUTPUT_MESSAGES, [reply_parts(reply)])
+    run.count("llm_calls")
+    return Closing(attributes, "llm.call", level="warning" if event.attempts > 1 else "info")
+
+
+def _tokens(reply: Reply) -> Attributes:
+    attributes: Attributes = {}
+    _put(attributes, semconv.INPUT_TOKENS, reply.usage.prompt_tokens)
+    _put(attributes, semconv.OUTPUT_TOKENS, reply.usage.completion_tokens)
+    if reply.usage.estimated:
+        attributes["harness.usage.estimated"] = True
+    return attributes
+
+
+def _timings(timings: Timings, generated: int | None) -> Attributes:
+    attributes: Attributes = {}
+    for key in ("total", "load", "prompt_eval", "eval"):
+        seconds = getattr(timings, key)
+        _put(attributes, f"harness.ollama.{key}_ms", seconds and round(seconds * 1_000, 3))
+    _put(attributes, semconv.TIME_TO_FIRST_CHUNK, timings.first_chunk)
+    if timings.eval and generated:
+        attributes["harness.tokens_per_second"] = round(generated / timings.eval, 2)
+    return attributes
+
+
+def _attempt(event: events.AttemptEnded, run: RunState) -> Closing:
+    attributes: Attributes = {}
+    _put(attributes, semconv.HTTP_STATUS, event.status)
+    _put(attributes, semconv.HTTP_RESPONSE_BYTES, event.response_bytes)
+    run.count("attempts")
+    failed = event.error is not None or (event.status is not None and event.status >= 400)
+    if event.retry_reason is not None:  # handled: another attempt follows, so no error
+        run.count("retries")
+        attributes[semconv.RETRY_REASON] = name(event.retry_reason)
+        _put(attributes, semconv.RETRY_WAIT, event.wait)
+        return Closing(attributes, "llm.attempt", level="warning")
+    if not failed:
+        return Closing(attributes, "llm.attempt")
+    run.put_text(attributes, semconv.ERROR_MESSAGE, event.error)
+    kind = str(event.status) if event.status is not None and event.status >= 400 else "no_response"
+    return Closing(attributes, "llm.attempt", (kind, f"HTTP {kind}"), "error")
+
+
+def _parse(event: events.ParseEnded, run: RunState) -> Closing:
+    parsed = event.parsed
+    decision = parsed.decision
+    repairs = Counter(name(each.kind) for each in parsed.repairs)
+    ignored = Counter(name(each.kind) for each in parsed.ignored)
+    failed = isinstance(decision, FormatError)
+    outcome = "failed" if failed else "repaired" if repairs else "ok"
+    attributes: Attributes = {
+        semconv.PARSE_OUTCOME: outcome,
+        semconv.PARSE_DECISION: _decision(parsed),
+        **{f"harness.repair.{kind}": number for kind, number in repairs.items()},
+        **{f"harness.ignored.{kind}": number for kind, number in ignored.items()},
+    }
+    if repairs:
+        attributes[semconv.PARSE_REPAIRS] = [
+            f"{name(each.kind)}@{name(str(each.where))}" for each in parsed.repairs
+        ]
+        run.count("repairs", len(parsed.repairs))
+        values = [[each.kind, each.before, each.after] for each in parsed.repairs]
+        run.put_json(attributes, "harness.parse.repair_values", values)
+    if ignored:
+        attributes[semconv.PARSE_IGNORED] = sorted(ignored)
+        attributes["harness.ignored.chars"] = sum(len(each.text) for each in parsed.ignored)
+        values = [[each.kind, each.text] for each in parsed.ignored]
+        run.put_json(attributes, "harness.parse.ignored_values", values)
+    run.put_text(attributes, "harness.parse.thought", parsed.thought)
+    attributes |= _actions(decision.actions if isinstance(decision, Actions) else (), run)
+    if not isinstance(decision, FormatError):
+        return Closing(
+            attributes, f"parse.{outcome}", level="warning" if repairs or ignored else "info"
+        )
+    attributes[semconv.PARSE_ERROR] = decision.code
+    run.put_text(attributes, semconv.ERROR_MESSAGE, decision.message)
+    run.count("format_errors")
+    return Closing(attributes, "parse.failed", (decision.code, decision.code), "warning")
+
+
+def _actions(actions: Iterable[Action], run: RunState) -> Attributes:
+    """The tools that were asked for; a name that is not registered is text of the model."""
+    names = [name(each.name) if each.name in run.tools else "?" for each in actions]
+    return {"harness.parse.tools": names} if names else {}
+
+
+def _tool(event: events.ToolEnded, run: RunState) -> Closing:
+    seen = event.observation
+    attributes: Attributes = {
+        "harness.tool.ok": seen.ok,
+        "harness.observation.chars": len(seen.text),
+        "harness.observation.sha256": digest(seen.text),
+        "harness.tool.seconds": seen.seconds,
+    }
+    run.count("tool_calls")
+    _put(attributes, "harness.observation.truncated_from", seen.truncated_from)
+    if event.raw is not None:
+        attributes["harness.result.sha256"] = digest(to_json(event.raw))
+    if seen.coercions:
+        attributes |= _coercions(seen.coercions)
+        run.count("coercions", len(seen.coercions))
+        values = [[each.path, each.before, each.after] for each in seen.coercions]
+        run.put_json(attributes, "harness.coercion_values", values)
+    if seen.dropped:
+        attributes["harness.dropped"] = [name(each) for each in seen.dropped]
+    run.put_text(attributes, semconv.TOOL_RESULT, seen.text)
+    if seen.ok or seen.error is None:
+        return Closing(attributes, "tool.call", level="warning" if seen.coercions else "info")
+    run.count("tool_failures")
+    attributes["harness.tool.failure"] = seen.error.kind
+    run.put_text(attributes, semconv.ERROR_MESSAGE, seen.error.message)
+    kind = name(seen.error.type) if seen.error.kind == "exception" else seen.error.kind
+    return Closing(attributes, "tool.call", (kind, f"{seen.error.kind}: {kind}"), "warning")
+
+
+def _coercions(coercions: Iterable[Coercion]) -> Attributes:
+    changes = [(name(each.path), _kind(each.before), _kind(each.after)) for each in coercions]
+    counts = Counter(f"{before}_to_{after}" for _, before, after in changes)
+    attributes: Attributes = {
+        semconv.COERCIONS: [f"{path}:{before}>{after}" for path, before, after in changes]
+    }
+    return attributes | {f"harness.coercion.{change}": n for change, n in counts.items()}
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else type(value).__name__
+
+
+def _retrieval(event: events.RetrievalEnded, run: RunState) -> Closing:
+    hits = event.hits
+    attributes: Attributes = {
+        semconv.CHUNK_IDS: [name(hit.chunk.id) for hit in hits],
+        semconv.CHUNK_SCORES: [float(hit.score) for hit in hits],
+        "harness.retrieval.hits": len(hits),
+    }
+    if hits:
+        attributes["harness.retrieval.top_id"] = name(hits[0].chunk.id)
+        attributes["harness.retrieval.top_score"] = float(hits[0].score)
+    if event.index_version is not None:
+        attributes["harness.retrieval.index_version"] = name(event.index_version)
+    run.put_json(
+        attributes,
+        semconv.RETRIEVAL_DOCUMENTS,
+        [{"id": h.chunk.id, "score": float(h.score), "content": h.chunk.text} for h in hits],
+    )
+    run.chunks.add(hits)
+    run.count("retrievals")
+    return Closing(attributes, "retrieval.search", level="info" if hits else "warning")
+
+
+def _embedding(event: events.EmbeddingEnded, _: RunState) -> Closing:
+    attributes: Attributes = {
+        semconv.EMBEDDING_DIMENSION: event.dimension,
+        "harness.embeddings.cached": event.cached,
+    }
+    _put(attributes, semconv.INPUT_TOKENS, event.prompt_tokens)
+    return Closing(attributes, "embeddings.create")
+
+
+def _rerank(event: events.RerankEnded, run: RunState) -> Closing:
+    run.chunks.add(event.hits)
+    attributes: Attributes = {
+        "harness.rerank.chunk_ids": [name(hit.chunk.id) for hit in event.hits],
+        "harness.rerank.in_time": event.in_time,
+    }
+    return Closing(attributes, "rerank", level="info" if event.in_time else "warning")
+
+
+def _memory(event: events.MemoryEnded, _: RunState) -> Closing:
+    attributes: Attributes = {
+        "harness.memory.items": event.items,
+        "harness.memory.chars": event.characters,
+    }
+    return Closing(attributes, "memory.end")
+
+
+def _put(attributes: Attributes, key: str, value: Any) -> None:
+    if value is not None:
+        attributes[key] = attribute(value)
+
+
+_CLOSINGS: dict[type, Callable[[Any, RunState], Closing]] = {
+    events.RunEnded: _run,
+    events.StepEnded: _step,
+    events.ModelCallEnded: _model_call,
+    events.AttemptEnded: _attempt,
+    events.ParseEnded: _parse,
+    events.ToolEnded: _tool,
+    events.RetrievalEnded: _retrieval,
+    events.EmbeddingEnded: _embedding,
+    events.RerankEnded: _rerank,
+    events.MemoryEnded: _memory,
+}
+_RECORDS: dict[type, str] = {
+    events.RunStarted: "run.end",
+    events.StepStarted: "step.end",
+    events.ModelCallStarted: "llm.call",
+    events.AttemptStarted: "llm.attempt",
+    events.ParseStarted: "parse.failed",
+    events.ToolStarted: "tool.call",
+    events.RetrievalStarted: "retrieval.search",
+    events.EmbeddingStarted: "embeddings.create",
+    events.RerankStarted: "rerank",
+    events.MemoryStarted: "memory.end",
+}

@@ -1,0 +1,246 @@
+"""Watch an agent: an observer that turns the events of a run into spans and log records."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextvars import Token
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TracerProvider
+
+from agent_core import events
+from agent_core.agent import Agent
+from harness import semconv
+from harness.closings import Closing, closing
+from harness.content import Attribute, Capture, ContentMode, name
+from harness.logs import OwnEvent
+from harness.metrics import Metrics
+from harness.openings import Opening, opening
+from harness.plain import utf8
+from harness.run_state import RunState
+
+_RUN = otel_context.create_key("agentrig-run")
+_log = logging.getLogger(__name__)
+
+_ONLY_ON_SPANS = {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.TOOL_DEFINITIONS}
+
+FindRun = Callable[[events.RunStarted], SpanContext | None]
+
+
+def instrument(
+    agent: Agent,
+    *,
+    tracer_provider: TracerProvider | None = None,
+    logger: Any = None,
+    content: ContentMode = "none",
+) -> Agent:
+    """The same agent, watched: every run becomes one tree of spans and one record an event.
+
+    Instrumenting twice is instrumenting once; the later settings hold. An agent that is a tool
+    of another belongs to the tree of the outer one.
+
+    Args:
+        tracer_provider: where spans go; OpenTelemetry's global one unless given.
+        logger: a structlog logger; structlog's own unless given, and nothing is logged as long
+            as the application has not configured structlog (`harness.logs.configure` does).
+        content: whether prompts, replies, arguments, results and messages of errors may be
+            written: not at all, cut, or whole. Sizes and digests always are.
+
+    Returns:
+        A new agent; the one given is left as it was.
+    """
+    return watched(agent, RunObserver(tracer_provider, logger, Capture(content)))
+
+
+def watched(agent: Agent, observer: RunObserver) -> Agent:
+    """The agent with this observer in place of any other of its kind."""
+    others = [each for each in agent.observers if not isinstance(each, RunObserver)]
+    return agent.replace(observers=(*others, observer))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A span that has begun, and what has to be put back when it ends."""
+
+    event: events.Started
+    run: RunState
+    span: Span
+    before: Context
+    inside: Context
+    began: float
+    attributes: Mapping[str, Attribute]
+    bound: Mapping[str, Token[Any]] = field(default_factory=dict)
+
+
+class RunObserver:
+    """Writes spans and records. Nothing that goes wrong in here reaches the run.
+
+    Args:
+        last_good: finds an earlier run to link a new one to.
+        extra: attributes for the root span of every run.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None,
+        logger: Any,
+        capture: Capture,
+        *,
+        last_good: FindRun = lambda _: None,
+        extra: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        self._provider = tracer_provider
+        self._logger = logger
+        self._capture = capture
+        self._last_good = last_good
+        self._extra = dict(extra or {})
+        self._metrics = Metrics()
+
+    def started(self, event: events.Started) -> _Open | None:
+        """Begin a span inside the current one and make it the current one."""
+        try:
+            return self._started(event)
+        except Exception as error:
+            _trouble(error)
+            return None
+
+    def ended(self, token: _Open | None, event: events.Ended) -> None:
+        """Close the span, write the record, put back what was current before."""
+        if token is None:
+            return
+        try:
+            self._describe(token, event)
+        except Exception as error:
+            _trouble(error)
+        finally:
+            _leave(token)
+
+    def _started(self, event: events.Started) -> _Open | None:
+        before = otel_context.get_current()
+        run = otel_context.get_value(_RUN, before)
+        outer = run if isinstance(run, RunState) else None
+        if outer and (outer.owner is not self or outer.silent):
+            return None  # the observer of an outer agent sees this event too
+        if isinstance(event, events.RunStarted):
+            return self._begin(event, self._new_run(event, outer), before)
+        if outer is None:
+            return None
+        if isinstance(event, events.StepStarted):
+            outer.step = event.index
+        return self._begin(event, outer, before)
+
+    def _new_run(self, event: events.RunStarted, outer: RunState | None) -> RunState:
+        logger = self._logger
+        if logger is None and structlog.is_configured():
+            logger = structlog.get_logger(semconv.SCOPE)
+        tracer = trace.get_tracer(semconv.SCOPE, tracer_provider=self._provider)
+        return RunState(
+            event, self._capture, owner=self, parent=outer, logger=logger, tracer=tracer
+        )
+
+    def _begin(self, event: events.Started, run: RunState, before: Context) -> _Open:
+        name_, kind, attributes = _opening(event, run)
+        links = []
+        if isinstance(event, events.RunStarted):
+            attributes |= self._extra
+            good = self._last_good(event)
+            links = [Link(good, {"harness.link": "last_good_run"})] if good else []
+        span = run.tracer.start_span(name_, before, kind, attributes, links)
+        inside = otel_context.set_value(_RUN, run, trace.set_span_in_context(span, before))
+        token = _Open(event, run, span, before, inside, time.perf_counter(), attributes)
+        try:
+            otel_context.attach(inside)
+            token.bound = _bind(event, run)
+            if isinstance(event, events.RunStarted):
+                run.silent = not span.is_recording() and run.logger is None
+                _record(token, "run.start", "info", attributes)
+        except BaseException:  # Ctrl-C in here: nobody would get the token that ends the span
+            _leave(token)
+            raise
+        return token
+
+    def _describe(self, token: _Open, event: events.Ended) -> None:
+        seconds = time.perf_counter() - token.began
+        attributes, record, error, level = _closing(token.event, event, token.run)
+        if error is not None:
+            attributes[semconv.ERROR_TYPE] = error[0]
+            token.span.set_status(Status(StatusCode.ERROR, error[1]))
+        token.span.set_attributes(attributes)
+        everything = {**token.attributes, **attributes, "ms": round(seconds * 1_000, 3)}
+        _record(token, record, level, everything)
+        self._metrics.record(token.event, everything, seconds)
+
+
+def _record(token: _Open, event: str, level: str, attributes: Mapping[str, Attribute]) -> None:
+    run = token.run
+    if run.logger is None:
+        return
+    fields: dict[str, Any] = {"run_id": run.id, "step": run.step}
+    span = token.span.get_span_context()
+    if span.is_valid:
+        fields["trace_id"] = f"{span.trace_id:032x}"
+        fields["span_id"] = f"{span.span_id:016x}"
+    if run.capture.on:  # the trace has them; a record is one line
+        attributes = {key: attributes[key] for key in attributes if key not in _ONLY_ON_SPANS}
+    try:
+        getattr(run.logger, level)(OwnEvent(event), **fields, **attributes)
+    except Exception as error:  # a full disk, a processor of the user's
+        _trouble(error)
+
+
+def _opening(event: events.Started, run: RunState) -> Opening:
+    """The opening, or a bare one where describing it failed: the span must exist."""
+    try:
+        return opening(event, run)
+    except Exception as error:
+        _trouble(error)
+        kind = type(event).__name__
+        return Opening(kind, trace.SpanKind.INTERNAL, {"harness.trouble": type(error).__name__})
+
+
+def _closing(started: events.Started, event: events.Ended, run: RunState) -> Closing:
+    try:
+        return closing(started, event, run)
+    except Exception as error:
+        _trouble(error)
+        return Closing({"harness.trouble": name(type(error).__name__)}, "harness.trouble")
+
+
+def _bind(event: events.Started, run: RunState) -> Mapping[str, Token[Any]]:
+    """Let the records of tools carry the ids too; they run in copies of this context."""
+    if isinstance(event, events.RunStarted):
+        return structlog.contextvars.bind_contextvars(run_id=run.id)
+    if isinstance(event, events.StepStarted):
+        return structlog.contextvars.bind_contextvars(step=event.index)
+    return {}
+
+
+def _leave(token: _Open) -> None:
+    """End the span and restore the context, unless something else is current by now.
+
+    A generator that is closed elsewhere, or late, must not change the context it is closed in;
+    and a token of another context cannot be given back. So what was current is set again.
+    """
+    token.span.end()
+    current = otel_context.get_current()
+    if current is not token.inside:
+        lost = isinstance(token.event, events.RunStarted)  # Ctrl-C came between two lines of ours
+        if not lost or otel_context.get_value(_RUN, current) is not token.run:
+            return
+    otel_context.attach(token.before)
+    try:
+        structlog.contextvars.reset_contextvars(**token.bound)
+    except ValueError:  # bound in another context: there is nothing to restore in this one
+        structlog.contextvars.unbind_contextvars(*token.bound)
+
+
+def _trouble(error: Exception) -> None:
+    """Say on the standard library's log that watching failed; never what it was given."""
+    _log.warning("a span or a record could not be written: %s", utf8(type(error).__name__))

@@ -1,0 +1,80 @@
+"""Anything to JSON text, whatever it is: what writes a trace must not fail on what it is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+MAX_DEPTH = 50
+
+
+def to_json(value: Any) -> str:
+    """JSON text, with Chinese as Chinese and no lone surrogates. Never raises.
+
+    What has no JSON form becomes its `repr`; NaN and infinities become strings; keys that are
+    no strings become their `repr`.
+    """
+    try:
+        text = json.dumps(
+            value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_fallback
+        )
+    except Exception:  # tuple keys, NaN, cycles, depth: all rare, so the careful way comes second
+        text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+    return utf8(text)
+
+
+def utf8(text: str) -> str:
+    """The text as UTF-8 can hold it: halves of a pair are joined, lone ones are replaced.
+
+    One lone surrogate in a span's name loses the whole batch of spans.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def plain(value: Any, _depth: int = 0) -> Any:
+    """The value in terms of JSON: None, bool, int, float, str, list, dict with string keys."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value) if value.bit_length() <= 1024 else hex(value)  # `str` has a limit
+    if isinstance(value, float):
+        return float(value) if value - value == 0 else str(float(value))
+    if _depth >= MAX_DEPTH:
+        return "…"
+    try:
+        return _structure(value, _depth + 1)
+    except Exception:  # a property or an iterator of a foreign object may raise anything
+        return describe(value)
+
+
+def describe(value: Any) -> str:
+    """`repr`, or the type's name where that raises."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _structure(value: Any, depth: int) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if isinstance(value, Mapping):
+        return {
+            key if isinstance(key, str) else describe(key): plain(item, depth)
+            for key, item in value.items()
+        }
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name), depth) for each in fields(value)}
+    if isinstance(value, Sequence | Set):
+        return [plain(item, depth) for item in value]
+    return describe(value)
+
+
+def _fallback(value: Any) -> Any:
+    return plain(value)
