@@ -1,0 +1,54 @@
+"""Which chunks a search may return, and the best of them in a stable order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_core.errors import ConfigError
+from agent_core.messages import Chunk, JsonValue
+
+Where = Mapping[str, JsonValue] | Callable[[Chunk], bool]
+"""A filter: metadata that must be equal (a list means any of its values; `source` and `id`
+are the chunk's own), or a function."""
+
+
+def matching_rows(chunks: Sequence[Chunk], where: Where) -> NDArray[np.intp]:
+    """Rows of the chunks that pass a filter, ascending."""
+    accepts = where if callable(where) else _equality(where)
+    return np.array([row for row, chunk in enumerate(chunks) if accepts(chunk)], dtype=np.intp)
+
+
+def _equality(where: Mapping[str, JsonValue]) -> Callable[[Chunk], bool]:
+    wanted = {
+        key: list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+        for key, value in where.items()
+    }
+
+    def accepts(chunk: Chunk) -> bool:
+        own = {"source": chunk.source, "id": chunk.id}
+        return all(
+            (own[key] if key in own else chunk.metadata.get(key)) in values
+            for key, values in wanted.items()
+        )
+
+    return accepts
+
+
+def best_rows(scores: NDArray[np.float32], top_k: int) -> NDArray[np.intp]:
+    """Rows of the highest scores, best first; equal scores in the order of the rows."""
+    count = scores.shape[0]
+    if top_k >= count:
+        return np.argsort(-scores, kind="stable")
+    border = scores[np.argpartition(scores, count - top_k)[count - top_k]]
+    candidates = np.flatnonzero(scores >= border)
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:top_k]]
+
+
+def checked_top_k(top_k: int) -> int:
+    """Refuse a number of hits that makes no sense."""
+    if top_k < 1:
+        raise ConfigError(f"top_k must be at least 1, got {top_k!r}")
+    return top_k
