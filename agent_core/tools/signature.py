@@ -1,0 +1,239 @@
+"""Read a function: its signature becomes a JSON Schema, its docstring the descriptions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin
+
+from agent_core.errors import ConfigError
+from agent_core.messages import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_REFUSED = {
+    inspect.Parameter.VAR_POSITIONAL: "collects positional arguments, and a JSON object has none",
+    inspect.Parameter.VAR_KEYWORD: "takes any name, so that nothing could be checked",
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only, and arguments are passed by name",
+}
+
+
+class Described(NamedTuple):
+    """What a function says about itself. `convert` turns JSON into the types it declares."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+    convert: Callable[[JsonObject], dict[str, Any]]
+
+
+def describe_function(function: Callable[..., Any]) -> Described:
+    """Read signature and docstring.
+
+    Raises:
+        ConfigError: it has no signature, or one that no JSON object can fill.
+    """
+    inner: Any = function.func if isinstance(function, functools.partial) else function
+    name = getattr(inner, "__name__", type(inner).__name__)
+    # an object that can be called says what it does in its class, or in its __call__
+    sources = [inner] if inspect.isroutine(inner) else [type(inner), type(inner).__call__]
+    text = next(filter(None, map(inspect.getdoc, sources)), "")
+    description, descriptions = _read_docstring(text)
+    model = _arguments_model(function, name, descriptions)
+
+    def convert(arguments: JsonObject) -> dict[str, Any]:
+        values = model.model_validate(arguments)
+        fields = type(values).model_fields
+        return {
+            str(fields[key].alias): getattr(values, key)
+            for key in fields
+            if key in values.model_fields_set
+        }
+
+    return Described(name, description, _schema(model, name), convert)
+
+
+def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description, and what is said of each parameter (Google, NumPy, reST, Epydoc)."""
+    if not text:
+        return "", {}
+    from docstring_parser import parse  # noqa: PLC0415 - 40 ms that only tools need
+
+    parsed = parse(text)
+    described = {
+        each.arg_name: " ".join(each.description.split())
+        for each in parsed.params
+        if each.description and each.args[0] == "param"
+    }
+    return (parsed.description or "").strip(), described
+
+
+def _arguments_model(
+    function: Callable[..., Any], name: str, descriptions: Mapping[str, str]
+) -> type[BaseModel]:
+    """A pydantic model with one field for each parameter, in their order."""
+    from pydantic import ConfigDict, create_model  # noqa: PLC0415
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415
+
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except (ValueError, TypeError, NameError, AttributeError, SyntaxError) as error:
+        raise ConfigError(f"cannot read the signature of {name!r}: {error}") from error
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(signature.parameters.values()):
+        if parameter.kind in _REFUSED:
+            raise ConfigError(
+                f"parameter {str(parameter)!r} of {name!r} {_REFUSED[parameter.kind]}; "
+                "name each parameter, or give FunctionDefinition a JSON Schema"
+            )
+        if parameter.name not in bound:  # what partial has bound is not for the model to choose
+            fields[f"p{number}"] = _field(parameter, descriptions.get(parameter.name))
+    try:
+        return create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
+    except (PydanticUserError, TypeError, NameError) as error:
+        reason = str(error).partition("\n")[0]  # what follows is a link
+        raise ConfigError(f"cannot make a schema of {name!r}: {reason}") from error
+
+
+def _field(parameter: inspect.Parameter, description: str | None) -> tuple[Any, Any]:
+    """Annotation and settings of one field; the alias lets a parameter have any name."""
+    from pydantic import Field  # noqa: PLC0415
+    from pydantic.fields import FieldInfo  # noqa: PLC0415
+
+    annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+    default = parameter.default
+    if isinstance(default, FieldInfo):  # `n: int = Field(5, ge=1)`
+        annotation, default = Annotated[annotation, default], parameter.empty
+    said = _annotated_description(annotation)
+    settings: dict[str, Any] = {"alias": parameter.name}
+    if description or isinstance(said, str):
+        settings["description"] = said or description
+    if default is not parameter.empty:
+        settings["default"] = default
+    return annotation, Field(**settings)
+
+
+def _annotated_description(annotation: Any) -> str | None:
+    """The words in `Annotated[int, "how many"]` or `Annotated[int, Field(description=…)]`."""
+    if get_origin(annotation) is not Annotated:
+        return None
+    for extra in get_args(annotation)[1:]:
+        words = extra if isinstance(extra, str) else getattr(extra, "description", None)
+        if isinstance(words, str):
+            return words
+    return None
+
+
+def _schema(model: type[BaseModel], name: str) -> JsonObject:
+    """The model's JSON Schema without pydantic's titles, stable and in order."""
+    from pydantic.errors import PydanticInvalidForJsonSchema  # noqa: PLC0415
+    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415
+
+    class Quiet(GenerateJsonSchema):
+        """Leaves out a default that is no JSON, without a warning: Python fills it in."""
+
+        def emit_warning(self, kind: str, detail: str) -> None:
+            pass
+
+    try:
+        schema = model.model_json_schema(by_alias=True, schema_generator=Quiet)
+    except PydanticInvalidForJsonSchema as error:
+        raise ConfigError(f"cannot make a schema of the parameters of {name!r}: {error}") from error
+    definitions = schema.pop("$defs", {})
+    tidy = _Tidier(definitions)
+    result: JsonObject = tidy.part(schema)
+    if tidy.kept:
+        result["$defs"] = {key: tidy.part(definitions[key]) for key in sorted(tidy.kept)}
+    return result
+
+
+_NAMED = {"properties", "patternProperties", "dependentSchemas"}  # hold schemas by name
+_DATA = {"default", "const", "enum", "examples"}  # hold data, whatever its keys
+_FIRST = ("type", "description", "properties", "required")
+
+
+class _Tidier:
+    """Makes a schema that a small model, and servers that know half of JSON Schema, can read.
+
+    Titles go, references that do not lead back to themselves are written out, and "this or
+    null" becomes a list of types.
+    """
+
+    def __init__(self, definitions: Mapping[str, JsonObject]) -> None:
+        self.definitions = definitions
+        self.recursive = {name for name in definitions if self._reaches(name, name, set())}
+        self.kept: set[str] = set()
+
+    def part(self, schema: JsonValue) -> Any:
+        if isinstance(schema, list):
+            return [self.part(each) for each in schema]
+        if not isinstance(schema, dict):
+            return schema
+        name = _referred(schema)
+        if name in self.recursive:
+            self._keep(name)
+        elif name:
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            return self.part({**self.definitions[name], **rest})
+        result = {key: self._value(key, value) for key, value in schema.items() if key != "title"}
+        result = _flat_union(result)
+        first = {key: result[key] for key in _FIRST if key in result}
+        return {**first, **result}
+
+    def _value(self, key: str, value: JsonValue) -> JsonValue:
+        if key in _DATA:
+            return value
+        if key in _NAMED:
+            return {name: self.part(each) for name, each in value.items()}
+        return self.part(value)
+
+    def _keep(self, name: str) -> None:
+        if name not in self.kept:
+            self.kept.add(name)
+            self.part(self.definitions[name])  # for the recursive ones that it refers to
+
+    def _reaches(self, start: str, goal: str, seen: set[str]) -> bool:
+        for name in _references(self.definitions[start]):
+            if name == goal:
+                return True
+            if name not in seen:
+                seen.add(name)
+                if self._reaches(name, goal, seen):
+                    return True
+        return False
+
+
+def _referred(schema: JsonObject) -> str:
+    reference = schema.get("$ref")
+    return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
+
+
+def _references(schema: JsonValue) -> Iterator[str]:
+    """Names of the definitions that a schema refers to."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _references(each)
+    elif isinstance(schema, dict):
+        if "$ref" in schema:
+            yield _referred(schema)
+        for value in schema.values():
+            yield from _references(value)
+
+
+def _flat_union(schema: JsonObject) -> JsonObject:
+    """Write `anyOf` as a list of types where that says the same."""
+    branches = schema.get("anyOf", [])
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    if branches and all(each.keys() == {"type"} for each in branches):
+        return {"type": [each["type"] for each in branches], **rest}
+    if len(branches) == 2 and branches[1] == {"type": "null"}:
+        only = branches[0]
+        if isinstance(only.get("type"), str) and not only.keys() & {"const", "$ref"}:
+            nullable = {**only, "type": [only["type"], "null"]}
+            if "enum" in only:
+                nullable["enum"] = [*only["enum"], None]
+            return {**nullable, **rest}
+    return schema
