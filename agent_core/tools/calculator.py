@@ -17,7 +17,7 @@ Number = int | float
 
 _MAX_CHARS = 500
 _MAX_BITS = 4_000  # about 1,200 digits; Python refuses to write out more than 4,300
-_MAX_DEPTH = 50
+_MAX_DEPTH = 250  # a sum of 250 numbers is that deep
 _DIGITS = 15  # significant digits of a result: 0.1 + 0.2 is 0.3, and cents stay exact
 _MAX_FACTORIAL = 400
 
@@ -79,6 +79,7 @@ _SIGNS = str.maketrans(
      "–": "-", "—": "-", "π": "pi", "【": "(", "】": ")"}
 )  # fmt: skip
 _GROUPED = re.compile(r"(?<![\w.])[0-9]{1,3}(?:,[0-9]{3})+(?![\w,])")
+_GLUED = re.compile(r"(?<![\w.])[0-9][0-9_.]*+(?:[eE][+-]?[0-9]++)?+[A-Za-z]")
 _PERCENT = re.compile(r"%\s*(?:of\b|的|$|[)*/+,-])")
 
 
@@ -122,6 +123,8 @@ def _refuse_traps(text: str) -> None:
             "write numbers without separators (1234567, not 1,234,567), "
             "and arguments with a space after the comma: max(1, 200)"
         )
+    if _GLUED.search(text):  # Python would warn of 1or on the terminal
+        raise ToolError("write * between a number and a name: 2 * pi, not 2pi")
 
 
 def _value(node: ast.expr, depth: int) -> Number:
