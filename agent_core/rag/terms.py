@@ -27,12 +27,12 @@ _IDENTIFIER = re.compile(
 )
 _IDENTIFIER_WEIGHT = 3.0
 _EN_STOP = frozenset({
-    "a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do", "doe",
-    "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its",
-    "may", "me", "my", "no", "not", "of", "on", "or", "our", "please", "s", "should", "so", "t",
-    "tell", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "to",
-    "was", "we", "were", "what", "when", "where", "which", "who", "whom", "whose", "why",
-    "will", "with", "would", "you", "your",
+    "a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do",
+    "doe", "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is",
+    "it", "its", "may", "me", "my", "no", "not", "of", "on", "or", "our", "please", "s", "should",
+    "so", "t", "tell", "than", "that", "the", "their", "them", "then", "there", "these", "they",
+    "this", "to", "was", "we", "were", "what", "when", "where", "which", "who", "whom", "whose",
+    "why", "will", "with", "would", "you", "your",
 })  # fmt: skip
 _ZH_STOP = frozenset(
     "的了是在和有与及或也都就而且但被把从到于以为之其这那哪个们吗呢吧啊呀么什怎谁几"
