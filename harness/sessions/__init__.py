@@ -1,0 +1,1 @@
+"""The session file, record, replay, and the report of what changed."""

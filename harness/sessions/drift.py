@@ -1,0 +1,254 @@
+"""Drift by cause: the differences of all requests, grouped, roots told from consequences.
+
+Forty requests that repeat one changed sentence differ for one reason; the report names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from agent_core.messages import JsonObject
+from harness.sessions.format import ToolDefinition
+from harness.sessions.parts import Difference, Kind, compare_parts, compare_tools, parts_of
+from harness.sessions.player import Player
+
+Severity = Literal["ignorable", "volatile", "warn", "fail"]
+
+SEVERITY: dict[Kind, Severity] = {
+    "description": "warn",  # the words the model reads: answers may change
+    "system": "warn",
+    "tool_text": "warn",
+    "order": "warn",
+    "tool": "warn",
+    "schema": "warn",
+    "message": "fail",  # the conversation is another one
+    "history": "fail",
+    "option": "fail",  # the model is asked in another way
+    "model": "fail",
+    "url": "fail",
+    "body": "fail",
+    "protocol": "fail",  # a request too many, too few, or out of its turn
+}
+"""How bad a difference is by what it is in.
+
+Below these are two that depend on the difference itself: `ignorable` (the same value spelled in
+other bytes) and `volatile` (only times, ids and the like differ).
+"""
+
+_VOLATILE = (
+    ("TIME", re.compile(
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?"
+    )),
+    ("UUID", re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
+    ("CALL_ID", re.compile(r"\bcall_[A-Za-z0-9]{6,40}\b")),
+    ("TEMP_PATH", re.compile(r"/(?:tmp|var/folders)/[\w./\-]{1,200}")),
+)  # fmt: skip
+_RANK: dict[Severity, int] = {"ignorable": 0, "volatile": 1, "warn": 2, "fail": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason for differences.
+
+    Attributes:
+        part: what changed, in words.
+        requests: numbers of the requests it is seen in, from 1.
+        before, after: what was and what is, at its first place.
+        consequences: other parts that differ only because of this.
+        mask: for a volatile one, an expression that would hide it.
+    """
+
+    kind: Kind
+    part: str
+    severity: Severity
+    requests: tuple[int, ...]
+    before: str | None = None
+    after: str | None = None
+    consequences: tuple[str, ...] = ()
+    mask: str | None = None
+
+    def as_json(self) -> JsonObject:
+        """For `--json`."""
+        return {
+            "part": self.part,
+            "kind": self.kind,
+            "severity": self.severity,
+            "requests": list(self.requests),
+            "before": self.before,
+            "after": self.after,
+            "consequences": list(self.consequences),
+            "mask": self.mask,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What changed between a recording and its replay.
+
+    Attributes:
+        total: requests that were sent.
+        causes: the reasons, worst first.
+    """
+
+    total: int
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        """The worst there is."""
+        worst: Severity = "ignorable"
+        for cause in self.causes:
+            worst = max(worst, cause.severity, key=_RANK.__getitem__)
+        return worst
+
+    def reaches(self, level: Severity) -> bool:
+        """Whether anything is at least this bad."""
+        return any(_RANK[cause.severity] >= _RANK[level] for cause in self.causes)
+
+    def in_words(self) -> list[str]:
+        """A sentence for the whole, or for each cause where there are several."""
+        shown = [cause for cause in self.causes if cause.severity != "ignorable"]
+        if not shown:
+            return []
+        if len(shown) == 1:
+            return [self._sentence(shown[0], "for one reason: ")]
+        touched = {number for cause in shown for number in cause.requests}
+        head = f"{len(touched)} of {self.total} steps differ for {len(shown)} reasons:"
+        return [head, *(f"  {self._sentence(cause, '')}" for cause in shown)]
+
+    def _sentence(self, cause: Cause, why: str) -> str:
+        also = f" (and with it: {', '.join(cause.consequences)})" if cause.consequences else ""
+        if not cause.requests:
+            return f"not seen in any request: {cause.part}{also}"
+        if cause.kind == "protocol":
+            return f"{cause.part}{also}"
+        if not why:
+            return f"{cause.part}: {len(cause.requests)} of {self.total} steps{also}"
+        verb = "differs" if len(cause.requests) == 1 else "differ"
+        return f"{len(cause.requests)} of {self.total} steps {verb} {why}{cause.part}{also}"
+
+
+@dataclass
+class _Group:
+    first: Difference
+    requests: list[int] = field(default_factory=list)
+    consequences: dict[str, None] = field(default_factory=dict)
+
+
+def drift_of(
+    player: Player,
+    *,
+    recorded_tools: Sequence[ToolDefinition] = (),
+    tools: Sequence[ToolDefinition] | None = None,
+) -> Drift:
+    """Explain what a replay has shown.
+
+    Args:
+        recorded_tools: the definitions when it was recorded.
+        tools: the definitions now; None when they are not known.
+    """
+    roots = compare_tools(recorded_tools, tools) if tools is not None else []
+    groups: dict[tuple[str, bool], _Group] = {
+        (root.part, _masked(root) is not None): _Group(root) for root in roots
+    }
+    known = (*recorded_tools, *(tools or ()))
+    for number, served in enumerate(player.served, start=1):
+        if served.sent is None or served.number is None:
+            continue
+        old, new = parts_of(player.request(served.number)), parts_of(served.sent)
+        for difference in compare_parts(old, new, known):
+            _file(groups, difference, number)
+    causes = [_cause(group) for group in groups.values()]
+    causes += _respelled(player)
+    causes += _protocol(player)
+    causes.sort(key=lambda cause: -_RANK[cause.severity])
+    return Drift(len(player.served), tuple(causes))
+
+
+def _file(groups: dict[tuple[str, bool], _Group], difference: Difference, number: int) -> None:
+    """Put a difference under its cause: its own, or the changes of a tool that it repeats."""
+    under: list[_Group] = []
+    if difference.kind == "tool_text":
+        under = [each for each in groups.values() if each.first.tool == difference.tool]
+        for group in under:
+            group.consequences.setdefault(difference.part)
+    if not under:
+        if difference.kind == "tool_text":  # the tool is the same: the prompt says it otherwise
+            difference = replace(difference, kind="system", part="system text", tool=None)
+        key = (difference.part, _masked(difference) is not None)
+        under = [groups.setdefault(key, _Group(difference))]
+    for group in under:
+        if number not in group.requests[-1:]:
+            group.requests.append(number)
+
+
+def _cause(group: _Group) -> Cause:
+    first = group.first
+    mask = _masked(first)
+    return Cause(
+        kind=first.kind,
+        part=first.part,
+        severity=SEVERITY[first.kind] if mask is None else "volatile",
+        requests=tuple(group.requests),
+        before=first.before,
+        after=first.after,
+        consequences=tuple(group.consequences),
+        mask=mask,
+    )
+
+
+def _masked(difference: Difference) -> str | None:
+    """The expression that hides a difference of times or ids, or None if more differs."""
+    before, after = difference.before, difference.after
+    if before is None or after is None:
+        return None
+    for name, pattern in _VOLATILE:
+        masked = pattern.sub(f"<{name}>", before), pattern.sub(f"<{name}>", after)
+        if masked[0] == masked[1]:
+            return pattern.pattern
+        before, after = masked
+    return None
+
+
+def _respelled(player: Player) -> Iterable[Cause]:
+    requests = tuple(n for n, each in enumerate(player.served, start=1) if each.respelled)
+    if requests:
+        part = "spelling of the JSON (spaces, order of keys, empty defaults)"
+        yield Cause("body", part, "ignorable", requests)
+
+
+def _protocol(player: Player) -> Iterable[Cause]:
+    """Requests too many, too few, or out of their turn."""
+    extra = [n for n, each in enumerate(player.served, start=1) if each.number is None]
+    if extra:
+        part = f"request {extra[0]} is one more than was recorded"
+        yield Cause("protocol", part, "fail", tuple(extra))
+    early = [
+        (n, each) for n, each in enumerate(player.served, start=1)
+        if each.number is not None and each.expected is not None and each.number > each.expected
+        and not _together(player, each.number, each.expected)
+    ]  # fmt: skip
+    if early:
+        number, served = early[0]
+        assert served.number is not None
+        assert served.expected is not None
+        part = (
+            f"request {number} is the recorded request {served.number + 1}, "
+            f"before request {served.expected + 1}"
+        )
+        yield Cause("protocol", part, "fail", tuple(n for n, _ in early))
+    unused = player.unused
+    if unused:
+        part = (
+            f"{len(unused)} recorded requests were not sent, the first is request {unused[0] + 1}"
+        )
+        yield Cause("protocol", part, "fail", tuple(each + 1 for each in unused))
+
+
+def _together(player: Player, one: int, other: int) -> bool:
+    """Whether two requests were under way at the same time when they were recorded."""
+    first, second = sorted((player.takes[one], player.takes[other]), key=lambda take: take.at)
+    return first.seconds > 0 and second.at < first.at + first.seconds

@@ -1,0 +1,241 @@
+"""A request in parts, and what differs between two of them, part by part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any, Literal
+
+from agent_core.messages import JsonObject, JsonValue
+from agent_core.prompts import TEXTS
+from harness.sessions.exchange import (
+    Request,
+    canonical_json,
+    canonical_url,
+    json_body,
+    without_empty_defaults,
+)
+from harness.sessions.format import ToolDefinition
+
+Kind = Literal[
+    "body", "description", "history", "message", "model", "option", "order", "protocol", "schema",
+    "system", "tool", "tool_text", "url",
+]  # fmt: skip
+
+_NOT_OPTIONS = frozenset({"model", "messages", "tools", "options"})
+_OBSERVATION_LABELS = tuple(texts.observation for texts in TEXTS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One part that is not what it was.
+
+    Attributes:
+        part: its name in words, e.g. "description of tool `get_weather`".
+        tool: the tool it is about, if any.
+        before, after: the part, or the lines of it that differ; None where it was not there.
+    """
+
+    kind: Kind
+    part: str
+    before: str | None
+    after: str | None
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A request taken apart; `body` is set when it is no chat request."""
+
+    url: str
+    model: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[ToolDefinition, ...] = ()
+    system: str = ""
+    messages: tuple[tuple[str, str], ...] = ()
+    body: str | None = None
+
+
+def parts_of(request: Request) -> Parts:
+    """Take a request apart."""
+    url = f"{request.method} {canonical_url(request.url)}"
+    value = without_empty_defaults(json_body(request.body))
+    messages = value.get("messages") if isinstance(value, dict) else None
+    if not isinstance(messages, list):
+        text = request.body.decode(errors="replace") if value is None else canonical_json(value)
+        return Parts(url, body=text)
+    nested = value.get("options")
+    options = {key: each for key, each in value.items() if key not in _NOT_OPTIONS}
+    options |= nested if isinstance(nested, dict) else {}
+    said = [each if isinstance(each, dict) else {"content": each} for each in messages]
+    system = [str(each.get("content")) for each in said if each.get("role") == "system"]
+    return Parts(
+        url=url,
+        model=str(value.get("model")),
+        options={key: canonical_json(each) for key, each in options.items()},
+        tools=tuple(_tools(value.get("tools"))),
+        system="\n".join(system),
+        messages=tuple(_messages(each for each in said if each.get("role") != "system")),
+    )
+
+
+def compare_parts(old: Parts, new: Parts, tools: Sequence[ToolDefinition] = ()) -> list[Difference]:
+    """Every difference between what was recorded and what was sent.
+
+    Args:
+        tools: definitions, old and new, that the system texts may describe.
+    """
+    found = [*_changed("url", "address", old.url, new.url)]
+    found += _changed("body", "body", old.body, new.body)
+    found += _changed("model", "model", old.model, new.model)
+    for key in [*old.options, *(each for each in new.options if each not in old.options)]:
+        found += _changed("option", f"option `{key}`", old.options.get(key), new.options.get(key))
+    found += compare_tools(old.tools, new.tools)
+    found += _compare_system(old.system, new.system, tools)
+    found += _compare_messages(old.messages, new.messages)
+    return found
+
+
+def compare_tools(old: Sequence[ToolDefinition], new: Sequence[ToolDefinition]) -> list[Difference]:
+    """What changed in the tools: each description, each schema, the list, its order."""
+    before, after = {each.name: each for each in old}, {each.name: each for each in new}
+    found: list[Difference] = []
+    for name, was in before.items():
+        if name not in after:
+            found.append(Difference("tool", f"tool `{name}` is gone", was.description, None, name))
+            continue
+        now = after[name]
+        found += _changed(
+            "description", f"description of tool `{name}`", was.description, now.description, name
+        )
+        schemas = canonical_json(was.parameters), canonical_json(now.parameters)
+        found += _changed("schema", f"schema of tool `{name}`", *schemas, name)
+    for name, now in after.items():
+        if name not in before:
+            found.append(Difference("tool", f"tool `{name}` is new", None, now.description, name))
+    common = [name for name in before if name in after]
+    reordered = [name for name in after if name in before]
+    orders = ", ".join(common), ", ".join(reordered)
+    return [*found, *_changed("order", "order of the tools", *orders)]
+
+
+def _changed(
+    kind: Kind, part: str, before: str | None, after: str | None, tool: str | None = None
+) -> list[Difference]:
+    return [] if before == after else [Difference(kind, part, before, after, tool)]
+
+
+def _compare_system(old: str, new: str, tools: Sequence[ToolDefinition]) -> Iterator[Difference]:
+    if old == new:
+        return
+    old_text, old_blocks = _split_system(old, tools)
+    new_text, new_blocks = _split_system(new, tools)
+    for name in dict.fromkeys([*old_blocks, *new_blocks]):
+        before, after = old_blocks.get(name), new_blocks.get(name)
+        yield from _changed("tool_text", f"system text on tool `{name}`", before, after, name)
+    if old_text != new_text:
+        yield Difference("system", "system text", *_changed_lines(old_text, new_text))
+    elif list(old_blocks) != list(new_blocks) and set(old_blocks) == set(new_blocks):
+        yield Difference(
+            "order", "order of the tools", ", ".join(old_blocks), ", ".join(new_blocks)
+        )
+
+
+def _split_system(text: str, tools: Sequence[ToolDefinition]) -> tuple[str, dict[str, str]]:
+    """The lines about each tool, apart from the rest.
+
+    A tool is described by a line that begins with its name, a bullet before it or not, and by
+    the lines below, to the next tool or the next empty line.
+    """
+    for tool in tools:  # a description of several paragraphs stays one block
+        if "\n" in tool.description:
+            text = text.replace(tool.description, " ".join(tool.description.split()))
+    names = "|".join(sorted({re.escape(each.name) for each in tools}, key=len, reverse=True))
+    if not names:
+        return text, {}
+    begins = re.compile(rf"[ \t]*[-*•\d.)]*[ \t]*[`*\"]*(?P<name>{names})[`*\"]*[ \t]*[:：(—-]")
+    rest: list[str] = []
+    blocks: dict[str, str] = {}
+    current: str | None = None
+    for line in text.splitlines():
+        start = begins.match(line)
+        if start is not None and start["name"] not in blocks:
+            current = start["name"]
+            blocks[current] = line
+        elif current is not None and line.strip():
+            blocks[current] += f"\n{line}"
+        else:
+            current = None
+            rest.append(line)
+    return "\n".join(rest), blocks
+
+
+def _changed_lines(old: str, new: str) -> tuple[str, str]:
+    before, after = old.splitlines(), new.splitlines()
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    changes = [each for each in matcher.get_opcodes() if each[0] != "equal"]
+    gone = [line for _, start, end, _, _ in changes for line in before[start:end]]
+    come = [line for _, _, _, start, end in changes for line in after[start:end]]
+    return "\n".join(gone), "\n".join(come)
+
+
+def _compare_messages(
+    old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]
+) -> Iterator[Difference]:
+    start = _common_start(old, new)
+    end = _common_start(old[start:][::-1], new[start:][::-1])
+    before, after = old[start : len(old) - end], new[start : len(new) - end]
+    if len(before) == len(after):
+        for (label, was), (now_label, now) in zip(before, after, strict=True):
+            if label == now_label and was != now:
+                yield Difference("message", label, was, now)
+            elif label != now_label:
+                yield Difference("history", "order of the messages", label, now_label)
+        return
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        gone = [f"{label}: {text}" for label, text in before[a:b]]
+        come = [f"{label}: {text}" for label, text in after[c:d]]
+        if b - a == d - c:
+            for (label, was), (_, now) in zip(before[a:b], after[c:d], strict=True):
+                yield Difference("message", label, was, now)
+        else:
+            yield Difference("history", "messages of the history", "\n".join(gone), "\n".join(come))
+
+
+def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
+    length = min(len(one), len(other))
+    return next((i for i in range(length) if one[i] != other[i]), length)
+
+
+def _messages(said: Iterator[JsonObject]) -> Iterator[tuple[str, str]]:
+    asked = False
+    for each in said:
+        role, content = str(each.get("role")), each.get("content")
+        text = content if isinstance(content, str) else canonical_json(content)
+        rest = {k: v for k, v in each.items() if k not in {"role", "content"} and v}
+        if rest:
+            text += f"\n{canonical_json(rest)}"
+        if role == "tool" or (role == "user" and text.startswith(_OBSERVATION_LABELS)):
+            yield "observation", text
+        elif role == "user" and not asked:
+            asked = True
+            yield "question", text
+        else:
+            yield f"{role} message", text
+
+
+def _tools(tools: JsonValue) -> Iterator[ToolDefinition]:
+    for each in tools if isinstance(tools, list) else ():
+        function = each.get("function") if isinstance(each, dict) else None
+        if isinstance(function, dict):
+            parameters = function.get("parameters")
+            yield ToolDefinition(
+                name=str(function.get("name")),
+                description=str(function.get("description") or ""),
+                parameters=parameters if isinstance(parameters, dict) else {},
+            )

@@ -1,0 +1,219 @@
+"""Replay a session: the same agent, the recorded replies, and a verdict on what changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Literal
+
+import requests
+
+from agent_core.agent import Agent
+from agent_core.events import Observer
+from agent_core.messages import JsonObject, RunResult
+from harness.sessions.clocks import ReplayClock, seeded
+from harness.sessions.drift import Drift, drift_of
+from harness.sessions.format import Session, SessionFile, load_session
+from harness.sessions.player import Player, replay_session
+from harness.sessions.record import history_of, tool_definitions
+from harness.sessions.sources import (
+    Factory,
+    allowed_factory,
+    build_agent,
+    build_model,
+    named_factory,
+)
+from harness.sessions.tape import (
+    TapedRetriever,
+    TapedRunner,
+    call_tape,
+    exchange_runner,
+    search_tape,
+)
+from harness.sessions.trajectory import Divergence, StepWatch, first_divergence, golden_turn
+
+ReplayMode = Literal["strict", "lenient"]
+ToolMode = Literal["taped", "live"]
+FailOn = Literal["warn", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The verdict on one session.
+
+    Attributes:
+        drift: what changed in the requests, by cause.
+        divergence: the first step that went another way, or None.
+        missed, unused: tool calls that are not on the tape, and those on it never asked for.
+        results: what the runs gave; empty for a stock cassette.
+        seconds: that the replay took.
+    """
+
+    name: str
+    ok: bool
+    drift: Drift
+    divergence: Divergence | None = None
+    missed: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    results: tuple[RunResult, ...] = ()
+    seconds: float = 0.0
+
+    def in_words(self) -> list[str]:
+        """The verdict as lines of text: the reasons first, then where the run left its way."""
+        lines = self.drift.in_words()
+        if self.divergence is not None:
+            lines.append(f"the run diverges at {self.divergence}")
+        lines += [f"tool call not in the recording: {call}" for call in self.missed[:3]]
+        if self.divergence is None:
+            lines += [f"recorded tool call not made: {call}" for call in self.unused[:3]]
+        return lines
+
+    def as_json(self) -> JsonObject:
+        """For `--json`."""
+        divergence = self.divergence
+        return {
+            "session": self.name,
+            "ok": self.ok,
+            "severity": self.drift.severity,
+            "steps": self.drift.total,
+            "causes": [cause.as_json() for cause in self.drift.causes],
+            "divergence": None if divergence is None else {
+                "turn": divergence.turn,
+                "step": divergence.step,
+                "what": divergence.what,
+                "recorded": divergence.recorded,
+                "now": divergence.now,
+            },
+            "missed_calls": list(self.missed),
+            "unused_calls": list(self.unused),
+            "stop_reasons": [str(result.stop_reason) for result in self.results],
+            "answers": [result.answer for result in self.results],
+            "words": self.in_words(),
+            "seconds": round(self.seconds, 4),
+        }  # fmt: skip
+
+
+def replay(
+    session: str | Path | SessionFile,
+    *,
+    factory: Factory | str | None = None,
+    allow: Sequence[str] = (),
+    mode: ReplayMode = "strict",
+    tools: ToolMode = "taped",
+    fail_on: FailOn = "warn",
+    observers: Sequence[Observer] = (),
+    name: str | None = None,
+) -> Report:
+    """Replay one session offline and compare.
+
+    A stock cassette, which does not say what agent made it, is replayed by sending its own
+    requests again.
+
+    Args:
+        factory: builds the agent; a function, or `module:function` that the caller trusts.
+            None takes the one the session names, if its module is allowed.
+        allow: modules whose factories the session may name (`harness.demo` always is).
+        mode: `strict` stops where decisions diverge and fails for drift; `lenient` goes on and
+            never fails for it.
+        tools: `taped` answers tool calls from the recording, `live` runs them.
+        fail_on: the least severity of drift that fails.
+
+    Raises:
+        SessionFormatError: no session.
+        FactoryRefused: the agent cannot be built, or may not be.
+    """
+    file = session if isinstance(session, SessionFile) else load_session(session)
+    name = name or (Path(session).stem if not isinstance(session, SessionFile) else "session")
+    began = time.perf_counter()
+    if file.session is None:
+        report = _replay_cassette(file, name)
+    else:
+        chosen = named_factory(factory) if isinstance(factory, str) else factory
+        chosen = chosen or allowed_factory(file.session.agent.factory, allow)
+        run = _Replay(file, file.session, mode=mode, live_tools=tools == "live")
+        report = run.report(chosen, name, fail_on=fail_on, observers=observers)
+    return dataclasses.replace(report, seconds=time.perf_counter() - began)
+
+
+class _Replay:
+    """The replay gears of one session."""
+
+    def __init__(
+        self, file: SessionFile, session: Session, *, mode: ReplayMode, live_tools: bool
+    ) -> None:
+        self.session = session
+        self.mode = mode
+        self.live_tools = live_tools
+        self.clock = ReplayClock(session.clock.now)
+        self.player = Player(file, clock=self.clock, skip_within=not live_tools)
+        self.calls = call_tape(session.tape)
+        self.searches = search_tape(session.searches)
+        self.cancel = Event()
+
+    def report(
+        self, factory: Factory, name: str, *, fail_on: FailOn, observers: Sequence[Observer]
+    ) -> Report:
+        """Run every turn and judge."""
+        agent = self._agent(factory, observers)
+        results = self._run(agent)
+        drift = drift_of(
+            self.player, recorded_tools=self.session.tools, tools=tool_definitions(agent)
+        )
+        golden = [golden_turn(result) for result in results]
+        divergence = first_divergence(self.session.trajectory, golden)
+        missed = () if self.live_tools else tuple(self.calls.missed)
+        unused = () if self.live_tools else tuple(
+            f"{call.tool}({call.arguments})" for call in self.calls.unused
+        )  # fmt: skip
+        changed = drift.reaches(fail_on) or divergence is not None or bool(missed or unused)
+        return Report(
+            name=name,
+            ok=self.mode == "lenient" or not changed,
+            drift=drift,
+            divergence=divergence,
+            missed=missed,
+            unused=unused,
+            results=tuple(results),
+        )
+
+    def _agent(self, factory: Factory, observers: Sequence[Observer]) -> Agent:
+        session = replay_session(self.player)
+        model = build_model(self.session.model, session=session, clock=self.clock)
+        agent = build_agent(factory, self.session.agent, model, self.clock)
+        watch = [StepWatch(self.session.trajectory, self.cancel)] if self.mode == "strict" else []
+        changes: dict[str, object] = {"observers": (*agent.observers, *watch, *observers)}
+        if not self.live_tools:
+            changes["executor"] = exchange_runner(
+                agent.executor, lambda _live: TapedRunner(self.calls, self.clock)
+            )
+            if agent.retriever is not None:
+                name = agent.retriever.name
+                changes["retriever"] = TapedRetriever(name, self.searches, self.clock)
+        return agent.replace(clock=self.clock, **changes)
+
+    def _run(self, agent: Agent) -> list[RunResult]:
+        results: list[RunResult] = []
+        with seeded(self.session.seed):
+            for turn in self.session.turns:
+                history = results[-1].messages if results else history_of(turn)
+                results.append(agent.run(turn.question, history, cancel=self.cancel))
+                if self.cancel.is_set():
+                    break
+        return results
+
+
+def _replay_cassette(file: SessionFile, name: str) -> Report:
+    """Send a cassette's own requests; each has to get its own reply."""
+    player = Player(file)
+    with replay_session(player) as http:
+        for exchange in file.exchanges:
+            sent = exchange.request
+            headers = {key: ", ".join(values) for key, values in sent.headers.items()}
+            request = requests.Request(sent.method, sent.url, headers=headers, data=sent.body)
+            http.send(request.prepare(), allow_redirects=False)
+    drift = drift_of(player)
+    return Report(name=name, ok=not drift.reaches("warn"), drift=drift)

@@ -1,0 +1,189 @@
+"""From names to things: the agent's factory, its model, what the server says of itself.
+
+A session file may come from a stranger. It names its factory as `module:function`, but a module
+is imported only when the user named it on the command line or allowed it: reading a file never
+runs code of its author's choice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+
+from agent_core.agent import Agent
+from agent_core.gears import ChatModel, Clock
+from agent_core.models import OllamaChat, OpenAIChat
+from agent_core.models.address import is_loopback, ollama_address, parse_address
+from harness.sessions.errors import FactoryRefused
+from harness.sessions.format import AgentSource, ModelSource, Provenance
+from harness.sessions.scrubbing import scrub_url
+
+Factory = Callable[..., Agent]
+
+ALWAYS_ALLOWED = ("harness.demo",)
+"""Packages whose factories a session file may name without being asked for."""
+
+_REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<function>[^\W\d_]\w*)")
+_OLLAMA_ARGUMENTS = frozenset({"keep_alive", "think"})
+_PROBE_SECONDS = (2.0, 5.0)
+
+
+def named_factory(reference: str) -> Factory:
+    """Import the factory that the user named, from the current folder too.
+
+    Raises:
+        FactoryRefused: there is none of this name.
+    """
+    module_name, function_name = _split(reference)
+    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - as sys.path has it
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - a console script does not look here
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise FactoryRefused(f"cannot import {module_name!r} of {reference!r}: {error}") from error
+    factory = getattr(module, function_name, None)
+    if not callable(factory):
+        raise FactoryRefused(
+            f"{module_name!r} has no function {function_name!r}; expected "
+            "`def factory(model, *, clock, language, protocol) -> Agent`"
+        )
+    return factory  # type: ignore[no-any-return]
+
+
+def allowed_factory(reference: str, allow: Sequence[str] = ()) -> Factory:
+    """Import the factory that a session file names, if its module is allowed.
+
+    Args:
+        allow: packages or modules that may be imported, with everything below them.
+
+    Raises:
+        FactoryRefused: it is not allowed, or there is none; in the first case nothing was
+            imported.
+    """
+    module_name, _ = _split(reference)
+    packages = (*ALWAYS_ALLOWED, *allow)
+    if not any(_is_below(module_name, package) for package in packages):
+        raise FactoryRefused(
+            f"the session names the factory {reference!r}, and importing it would run its code; "
+            f"if you trust it, add `--allow {module_name}` (allowed now: {', '.join(packages)})"
+        )
+    factory = named_factory(reference)
+    home = str(getattr(factory, "__module__", None))
+    if not any(_is_below(home, package) for package in packages):
+        raise FactoryRefused(f"{reference!r} was defined in {home!r}, which is not allowed")
+    return factory
+
+
+def build_model(source: ModelSource, *, session: requests.Session, clock: Clock) -> ChatModel:
+    """The model client of a session. Keys come from the environment only."""
+    if source.api == "openai":
+        return OpenAIChat(
+            source.name,
+            base_url=source.base_url or "",
+            session=session,
+            stream=source.stream,
+            options=source.options,
+            clock=clock,
+        )
+    options = {key: v for key, v in source.options.items() if key not in _OLLAMA_ARGUMENTS}
+    arguments = {key: v for key, v in source.options.items() if key in _OLLAMA_ARGUMENTS}
+    return OllamaChat(
+        source.name,
+        base_url=source.base_url,
+        session=session,
+        stream=source.stream,
+        options=options,
+        clock=clock,
+        **arguments,
+    )
+
+
+def build_agent(factory: Factory, source: AgentSource, model: ChatModel, clock: Clock) -> Agent:
+    """Call the factory.
+
+    Raises:
+        FactoryRefused: it does not take the parameters, or what it gives is no agent.
+    """
+    parameters: dict[str, Any] = {
+        "language": source.language,
+        "protocol": source.protocol,
+        **source.parameters,
+    }
+    try:
+        agent = factory(model, clock=clock, **parameters)
+    except TypeError as error:
+        raise FactoryRefused(
+            f"{source.factory} does not take these parameters: {sorted(parameters)} ({error})"
+        ) from error
+    if not isinstance(agent, Agent):
+        raise FactoryRefused(f"{source.factory} gave {type(agent).__name__}, expected an Agent")
+    return agent
+
+
+def resolved(source: ModelSource) -> ModelSource:
+    """The model with the address that will be asked, without credentials."""
+    if source.base_url is not None or source.api == "openai":
+        return source
+    address = ollama_address(os.environ.get("OLLAMA_HOST"))
+    return source.model_copy(update={"base_url": address.url})
+
+
+def public(source: ModelSource) -> ModelSource:
+    """The model as it may stand in a file."""
+    if source.base_url is None:
+        return source
+    return source.model_copy(update={"base_url": scrub_url(source.base_url)})
+
+
+def server_facts(source: ModelSource) -> Provenance:
+    """Ask an Ollama server for its version and the model's digest; what it does not say is None.
+
+    A `/v1` address is asked only on this machine, where it is likely to be Ollama.
+    """
+    if source.base_url is None:
+        return Provenance()
+    root = parse_address(source.base_url, what="base_url").url
+    if source.api == "openai":
+        if not is_loopback(urlsplit(root).hostname or ""):
+            return Provenance()
+        root = root.removesuffix("/v1")
+    with requests.Session() as session:
+        session.trust_env = not is_loopback(urlsplit(root).hostname or "")
+        version = _ask(session, f"{root}/api/version").get("version")
+        if not isinstance(version, str):
+            return Provenance()
+        models = _ask(session, f"{root}/api/tags").get("models") or []
+    names = {source.name, f"{source.name}:latest"}
+    digests = [
+        each.get("digest")
+        for each in models
+        if isinstance(each, dict) and each.get("name") in names
+    ]
+    digest = digests[0] if digests and isinstance(digests[0], str) else None
+    return Provenance(server=f"ollama {version}", model_digest=digest)
+
+
+def _ask(session: requests.Session, url: str) -> dict[str, Any]:
+    answer = None
+    with suppress(requests.RequestException, ValueError):
+        answer = session.get(url, timeout=_PROBE_SECONDS).json()
+    return answer if isinstance(answer, dict) else {}
+
+
+def _split(reference: str) -> tuple[str, str]:
+    found = _REFERENCE.fullmatch(reference)
+    if found is None:
+        raise FactoryRefused(f"expected an agent factory as module:function, got {reference!r}")
+    return found["module"], found["function"]
+
+
+def _is_below(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")

@@ -1,0 +1,102 @@
+"""Where sessions lie: names that stay in their folder, whole files, one writer each."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from harness.sessions.errors import SessionBusy, SessionError
+
+try:
+    import fcntl
+except ImportError:  # no advisory locks on this platform: writers are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".yaml"
+_NAME = re.compile(r"\w[\w.\-]*")
+_MAX_NAME = 120
+_RESERVED = {"con", "prn", "aux", "nul"}
+
+
+def session_path(folder: str | Path, name: str) -> Path:
+    """The file of a session.
+
+    Raises:
+        SessionError: the name could leave the folder, or is no name for a file.
+    """
+    stem = name.removesuffix(SUFFIX)
+    if not _NAME.fullmatch(stem) or len(stem) > _MAX_NAME or stem.lower() in _RESERVED:
+        raise SessionError(
+            f"expected a session name of letters, digits, '-', '_' and '.', got {name!r}"
+        )
+    return Path(folder) / f"{stem}{SUFFIX}"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file whole or not at all: whatever interrupts, the old content or the new is there.
+
+    Raises:
+        OSError: the disk or the folder refuses; the old file is untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            write_all(descriptor, text.encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105 - beside its descriptor-level siblings
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+    _sync_folder(path.parent)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte: the system may take fewer at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def open_locked(path: Path) -> int:
+    """Open a file for appending, as its only writer; give the descriptor.
+
+    Raises:
+        SessionBusy: someone else has it open.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        if fcntl is None:
+            return descriptor
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise SessionBusy(
+                f"another process is recording {path.name!r}; wait for it, or choose another name"
+            ) from error
+        if _is_at(descriptor, path):
+            return descriptor
+        os.close(descriptor)  # its writer finished and removed it between our open and our lock
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last: without it a power cut may bring the old file back."""
+    with suppress(OSError):  # not every file system lets a folder be opened or synced
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
