@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import AsyncIterator
@@ -100,6 +99,8 @@ class _Work:
             return ToolFailure("invalid_arguments", type(error).__name__, describe_exception(error))
         result = self.tool.function(**values)
         if inspect.isawaitable(result) or isinstance(result, AsyncIterator):
+            import asyncio  # noqa: PLC0415 - 40 ms that only such tools need
+
             result = asyncio.run(_finished(result))
         return jsonable(result)
 
