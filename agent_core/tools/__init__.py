@@ -1,6 +1,6 @@
 """Tools: what they are, how their arguments are made valid, how they are run."""
 
-from agent_core.tools.calculator import calculate, calculator
+from agent_core.tools.calculator import calculator
 from agent_core.tools.coercion import coerce
 from agent_core.tools.current_time import current_time
 from agent_core.tools.definition import FunctionDefinition, define, tool
@@ -18,7 +18,6 @@ __all__ = [
     "RunningCall",
     "SchemaValidator",
     "ThreadRunner",
-    "calculate",
     "calculator",
     "clean_text",
     "coerce",

@@ -1,4 +1,8 @@
-"""A calculator that walks an allow-list of syntax nodes; nothing is ever evaluated as code."""
+"""A calculator that walks an allow-list of syntax nodes; nothing is ever evaluated as code.
+
+`calculator` is a tool as it stands: its docstring is what the model is told. Whole numbers
+stay exact; others have 15 significant digits.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_core.errors import ToolError
-from agent_core.tools.definition import FunctionDefinition, define
 
 Number = int | float
 
@@ -83,14 +86,16 @@ _GLUED = re.compile(r"(?<![\w.])[0-9][0-9_.]*+(?:[eE][+-]?[0-9]++)?+[A-Za-z]")
 _PERCENT = re.compile(r"%\s*(?:of\b|的|$|[)*/+,-])")
 
 
-def calculate(expression: str) -> Number:
+def calculator(expression: str) -> Number:
     """Work out an arithmetic expression.
 
-    Understands + - * / // % **, brackets, full-width digits and signs, pi, e, and functions
-    such as sqrt. Whole numbers stay exact; others have 15 significant digits.
+    It knows + - * / // % **, brackets, pi, e, and functions such as sqrt and round.
+
+    Args:
+        expression: for example (15 + 27) * 3; a power is written **
 
     Raises:
-        ToolError: not such an expression, too much work, or no finite real result.
+        ToolError: it is no such expression, takes too much work, or has no finite real result.
     """
     if len(expression) > _MAX_CHARS:
         raise ToolError(f"the expression is longer than {_MAX_CHARS} characters; split it")
@@ -204,17 +209,3 @@ def _finite(value: object) -> Number:
 def _tidy(value: Number) -> Number:
     """Without the digits that only binary arithmetic has put there."""
     return value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
-
-
-def calculator() -> FunctionDefinition:
-    """Build the tool `calculator`."""
-
-    def calculator(expression: str) -> Number:
-        """Work out an arithmetic expression.
-
-        Args:
-            expression: for example (15 + 27) * 3; powers are written **
-        """
-        return calculate(expression)
-
-    return define(calculator)
