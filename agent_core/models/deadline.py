@@ -119,8 +119,9 @@ class DeadlineAdapter(HTTPAdapter):
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
 
-    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
         """Use our connections for requests through a proxy."""
-        manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        if not proxy.lower().startswith("socks"):  # those have connections of their own
+            manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
         return manager

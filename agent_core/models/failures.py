@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -10,6 +11,7 @@ from math import isfinite
 from urllib.parse import urlsplit
 
 import requests
+from urllib3.exceptions import NewConnectionError
 
 from agent_core.errors import (
     AuthenticationFailed,
@@ -28,6 +30,7 @@ from agent_core.models.wire import NotJson, decode_json
 from agent_core.scrub import scrub
 
 _QUOTED_CHARS = 300
+_SCRUBBED_CHARS = 65_536
 _OVERFLOW = re.compile(
     r"context[ _]?(length|window|size)|maximum context|exceeds? the (available )?context"
     r"|too many (input )?tokens|prompt is too long|input is too long|token limit",
@@ -35,7 +38,8 @@ _OVERFLOW = re.compile(
 )
 _NO_MODEL = re.compile(
     r"model\b.{0,200}?\b(not found|does not exist|doesn't exist|not exist)"
-    r"|model_not_found|no such model|unknown model|not found, try pulling",
+    r"|not found.{0,40}\bmodel\b|model_not_found|no such model|unknown model|invalid model"
+    r"|not a valid model|not found, try pulling",
     re.IGNORECASE | re.DOTALL,
 )
 # Ollama answers 500 to some requests that it will never accept
@@ -64,9 +68,11 @@ class Target:
 
 
 def excerpt(body: str | bytes) -> str:
-    """The first characters of a text, on one line, scrubbed."""
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-    line = " ".join(scrub(text[: 4 * _QUOTED_CHARS]).split())
+    """The first characters of a text, on one line, scrubbed, without control characters."""
+    body = body[:_SCRUBBED_CHARS]
+    text = scrub(body.decode("utf-8", "replace") if isinstance(body, bytes) else body)
+    # a terminal must not obey what a server says
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _QUOTED_CHARS else line[:_QUOTED_CHARS] + "…"
 
 
@@ -150,19 +156,6 @@ def redirect_error(status: int, location: str | None, target: Target) -> BadResp
     )
 
 
-def not_json(body: bytes, target: Target) -> BadResponse:
-    """The error of a body of status 200 that is no JSON."""
-    said = excerpt(body)
-    if not said:
-        return BadResponse(f"{target.url} answered 200 with an empty body", status=200)
-    kind = "HTML" if said.lstrip("\ufeff").startswith("<") else "something that is not JSON"
-    return BadResponse(
-        f"{target.url} answered 200 with {kind}: {said!r}; is base_url the API's address, and no "
-        "login page or proxy between?",
-        status=200,
-    )
-
-
 def error_inside(value: JsonValue, target: Target) -> ModelError:
     """The error that a server reports inside a response of status 200."""
     said = excerpt(message_of(value) or repr(value))
@@ -173,9 +166,10 @@ def error_inside(value: JsonValue, target: Target) -> ModelError:
 
 
 def connection_error(broken: Exception, target: Target) -> tuple[ModelError, str | None]:
-    """What went wrong before a response arrived, without the library's own words."""
+    """What went wrong before a response arrived, and why it may be tried again."""
     base = "{0.scheme}://{0.netloc}".format(urlsplit(target.url))
-    reason = _root(broken)
+    causes = list(_causes(broken))
+    reason = excerpt(_reason(causes))
     if isinstance(broken, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
         return BadRequest(f"{base} is no address to send to ({reason})"), None
     if isinstance(broken, requests.exceptions.SSLError):
@@ -185,7 +179,7 @@ def connection_error(broken: Exception, target: Target) -> tuple[ModelError, str
         ), None
     if isinstance(broken, requests.exceptions.ProxyError):
         return ConnectionFailed(f"the proxy for {base} cannot be used ({reason})"), "connection"
-    if "refused" in reason.lower() or "resolution" in reason.lower():
+    if any(isinstance(each, NewConnectionError | ConnectionRefusedError) for each in causes):
         server = "`ollama serve`" if target.ollama else "the server"
         return ConnectionFailed(
             f"nothing answers at {base} ({reason}); is {server} running there?"
@@ -195,22 +189,24 @@ def connection_error(broken: Exception, target: Target) -> tuple[ModelError, str
     ), "connection"
 
 
-def _root(error: BaseException) -> str:
-    """The innermost reason, e.g. "Connection refused", scrubbed and short."""
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it wraps, the innermost last."""
     seen: set[int] = set()
-    while id(error) not in seen:
-        seen.add(id(error))
-        inner = getattr(error, "reason", None) or next(
-            (each for each in error.args if isinstance(each, BaseException)), None
-        )
-        if not isinstance(inner, BaseException):
-            break
-        error = inner
-    words = error.strerror if isinstance(error, OSError) and error.strerror else None
-    if words is None:
-        cause = error.__cause__ or error.__context__
-        words = cause.strerror if isinstance(cause, OSError) and cause.strerror else None
-    return excerpt(words or f"{type(error).__name__}: {scrub(str(error))}")
+    inner: object = error
+    while isinstance(inner, BaseException) and id(inner) not in seen:
+        yield inner
+        seen.add(id(inner))
+        wrapped = [getattr(inner, "reason", None), *inner.args, inner.__cause__, inner.__context__]
+        fresh = (each for each in wrapped if isinstance(each, BaseException))
+        inner = next((each for each in fresh if id(each) not in seen), None)
+
+
+def _reason(causes: Sequence[BaseException]) -> str:
+    """The operating system's word, e.g. "Connection refused", else that of the innermost."""
+    for each in reversed(causes):
+        if isinstance(each, OSError) and each.strerror:
+            return each.strerror
+    return f"{type(causes[-1]).__name__}: {causes[-1]}"
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:

@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from http.client import HTTPException
 from http.cookiejar import DefaultCookiePolicy
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -34,7 +35,7 @@ from agent_core.models.wire import encode_json
 
 T = TypeVar("T")
 
-_MAX_ERROR_BODY = 64 * 1024
+_SHORTEST = 0.001  # a timeout of 0 is an error for `requests`, not the shortest one
 
 
 def authorization(api_key: str | None, userinfo: Secret | None) -> Secret | None:
@@ -49,7 +50,7 @@ def authorization(api_key: str | None, userinfo: Secret | None) -> Secret | None
             raise ConfigError("api_key holds characters that a header cannot carry (value hidden)")
         return Secret(f"Bearer {key.reveal()}")
     if userinfo is not None:
-        return Secret("Basic " + b64encode(userinfo.reveal().encode()).decode())
+        return Secret("Basic " + Secret(b64encode(userinfo.reveal().encode()).decode()).reveal())
     return None
 
 
@@ -153,13 +154,14 @@ class HttpClient:
         self, target: Target, body: bytes, read: Callable[[Incoming], T], deadline: Deadline
     ) -> _Outcome:
         if deadline.passed():
-            return _Outcome(error=ModelTimeout("no time was left to ask the model"))
-        with keeping(deadline):
-            response = self._send(target, body, deadline)
+            return _Outcome(error=ModelTimeout("no time was left to ask the model", attempts=0))
+        own = Deadline(self._clock, deadline.left())  # a part of the response may get less
+        with keeping(own):
+            response = self._send(target, body, own)
             if isinstance(response, _Outcome):
                 return response
             try:
-                return self._receive(target, response, read, deadline)
+                return self._receive(Incoming(response, own, target), read)
             finally:
                 response.close()
 
@@ -182,8 +184,8 @@ class HttpClient:
         if is_loopback(urlsplit(target.url).hostname or ""):
             settings["proxies"] = {}
         limits = (
-            deadline.within(self._timeouts.connect),
-            deadline.within(self._timeouts.read),
+            max(_SHORTEST, deadline.within(self._timeouts.connect)),
+            max(_SHORTEST, deadline.within(self._timeouts.read)),
         )
         try:
             return session.send(
@@ -192,22 +194,14 @@ class HttpClient:
         except requests.Timeout:
             retry = "timeout" if self._retry.timeouts else None
             error: ModelError = late_error(target, deadline)
-        except (requests.RequestException, HTTPError, OSError, ValueError) as broken:
+        except (requests.RequestException, HTTPError, HTTPException, OSError, ValueError) as broken:
             error, retry = connection_error(broken, target)
         return _Outcome(error=error, retry=retry)
 
-    def _receive(
-        self,
-        target: Target,
-        response: requests.Response,
-        read: Callable[[Incoming], T],
-        deadline: Deadline,
-    ) -> _Outcome:
-        status = response.status_code
-        incoming = Incoming(response, deadline, target)
-        if status != 200:
-            return self._refused(response, incoming)
-        outcome = _Outcome(status=status)
+    def _receive(self, incoming: Incoming, read: Callable[[Incoming], T]) -> _Outcome:
+        if not 200 <= incoming.status < 300:
+            return self._refused(incoming)
+        outcome = _Outcome(status=incoming.status)
         try:
             outcome.value = read(incoming)
         except ModelError as error:
@@ -219,25 +213,15 @@ class HttpClient:
         outcome.size = incoming.bytes_read
         return outcome
 
-    def _refused(self, response: requests.Response, incoming: Incoming) -> _Outcome:
-        """A response that is not 200: what it says decides what it means."""
-        status = response.status_code
-        body = b""
-        try:
-            for piece in incoming.pieces():
-                body += piece
-                if len(body) >= _MAX_ERROR_BODY:
-                    break
-        except ModelError:
-            pass  # the status says enough
+    def _refused(self, incoming: Incoming) -> _Outcome:
+        """A response without a reply: what it says decides what it means."""
+        status, target, body = incoming.status, incoming.target, incoming.error_body()
         outcome = _Outcome(status=status, size=incoming.bytes_read)
         if 300 <= status < 400:
-            outcome.error = redirect_error(
-                status, response.headers.get("Location"), incoming.target
-            )
+            outcome.error = redirect_error(status, incoming.header("Location"), target)
             return outcome
-        asked = parse_retry_after(response.headers.get("Retry-After"), self._clock.now())
-        outcome.error, worth = response_error(status, body, incoming.target, retry_after=asked)
+        asked = parse_retry_after(incoming.header("Retry-After"), self._clock.now())
+        outcome.error, worth = response_error(status, body, target, retry_after=asked)
         outcome.retry = f"http_{status}" if worth else None
         return outcome
 
@@ -259,8 +243,15 @@ def _attempt_ended(outcome: _Outcome, wait: float | None) -> AttemptEnded:
     )
 
 
+class _Session(requests.Session):
+    """A session that does not even look where a redirect leads."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Say that there is none: `requests` would read the whole body to find out."""
+
+
 def _new_session() -> requests.Session:
-    session = requests.Session()
+    session = _Session()
     session.mount("http://", DeadlineAdapter())
     session.mount("https://", DeadlineAdapter())
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))

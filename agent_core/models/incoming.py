@@ -4,34 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from http.client import HTTPException
 
 import requests
-from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib3.exceptions import DecodeError, HTTPError, ReadTimeoutError
 
-from agent_core.errors import (
-    BadResponse,
-    ConnectionFailed,
-    ModelError,
-    ModelTimeout,
-    StreamCut,
-)
+from agent_core.errors import BadResponse, ConnectionFailed, ModelError, ModelTimeout, StreamCut
+from agent_core.messages import JsonObject, JsonValue
 from agent_core.models.deadline import Deadline
-from agent_core.models.failures import Target
+from agent_core.models.failures import Target, excerpt
 
 _PIECE = 65_536
 _MAX_BODY = 32 * 1024 * 1024
+_MAX_ERROR_BODY = 64 * 1024
 _DRAIN_SECONDS = 0.25
+_ERROR_BODY_SECONDS = 5.0
 
 
 class Incoming:
-    """A response of status 200 while it is read."""
+    """A response while it is read.
+
+    Attributes:
+        target: who was asked.
+        status: the HTTP status.
+        streamed: whether a part of the body has been handed out before it was complete.
+        bytes_read: how much of the body has arrived.
+    """
 
     def __init__(self, response: requests.Response, deadline: Deadline, target: Target) -> None:
         self._response = response
         self._deadline = deadline
         self.target = target
+        self.status = response.status_code
         self.streamed = False
         self.bytes_read = 0
+
+    def header(self, name: str) -> str | None:
+        """The value of a header, or None."""
+        value: str | None = self._response.headers.get(name)
+        return value
 
     def whole(self) -> bytes:
         """The body, which must arrive complete."""
@@ -43,6 +54,17 @@ class Incoming:
             self.streamed = True
             yield piece
 
+    def error_body(self) -> bytes:
+        """What there is of a body that only explains a status; neither waited nor paid for."""
+        self._deadline.shorten(_ERROR_BODY_SECONDS)
+        body = b""
+        with suppress(ModelError):
+            for piece in self._pieces():
+                body += piece
+                if len(body) >= _MAX_ERROR_BODY:
+                    break
+        return body
+
     def finish(self) -> None:
         """Read what follows the end that the server announced, so the connection can be kept."""
         self._deadline.shorten(_DRAIN_SECONDS)
@@ -50,24 +72,43 @@ class Incoming:
             for _ in self._pieces():
                 pass
 
+    def bad(self, what: str) -> BadResponse:
+        """The error of a body that is not what the API promises."""
+        return BadResponse(f"{self.target.url} answered {self.status} with {what}",
+                           status=self.status)  # fmt: skip
+
+    def not_json(self, body: bytes) -> BadResponse:
+        """The error of a body that is no JSON, with its first characters."""
+        said = excerpt(body).lstrip("\ufeff")
+        if not said:
+            return self.bad("an empty body")
+        kind = "HTML" if said.startswith("<") else "something that is not JSON"
+        return self.bad(f"{kind}: {said!r}; is base_url the API's address, and no login page or "
+                        "proxy between?")  # fmt: skip
+
+    def as_object(self, value: JsonValue) -> JsonObject:
+        """A decoded value that must be an object.
+
+        Raises:
+            BadResponse: it is something else.
+        """
+        if not isinstance(value, dict):
+            raise self.bad(f"{excerpt(repr(value))}; expected a JSON object")
+        return value
+
     def cut(self, why: str) -> StreamCut:
         """The error of a stream that ends before its end was announced."""
         return StreamCut(
             f"the stream from {self.target.url} {why} after {self.bytes_read} bytes, before the "
             "server announced its end; the partial text is not used",
-            status=200,
+            status=self.status,
         )
 
     def _pieces(self) -> Iterator[bytes]:
-        while True:
-            piece = self._read()
-            if not piece:
-                return
+        while piece := self._read():
             self.bytes_read += len(piece)
             if self.bytes_read > _MAX_BODY:
-                raise BadResponse(
-                    f"the body from {self.target.url} is over {_MAX_BODY} bytes", status=200
-                )
+                raise self.bad(f"more than {_MAX_BODY} bytes; no reply is that long")
             if self._deadline.passed():
                 raise late_error(self.target, self._deadline)
             yield piece
@@ -83,7 +124,9 @@ class Incoming:
             return piece or b""
         except (ReadTimeoutError, TimeoutError):
             error: ModelError = late_error(self.target, self._deadline)
-        except (HTTPError, OSError, ValueError) as broken:
+        except DecodeError:
+            error = self.bad("a body that its Content-Encoding does not fit")
+        except (HTTPError, HTTPException, OSError, ValueError) as broken:
             kind = type(broken).__name__
             if self.streamed:
                 error = self.cut(f"broke ({kind})")
@@ -91,7 +134,7 @@ class Incoming:
                 error = ConnectionFailed(
                     f"the connection to {self.target.url} broke ({kind}) after "
                     f"{self.bytes_read} bytes of the response",
-                    status=200,
+                    status=self.status,
                 )
         raise error
 

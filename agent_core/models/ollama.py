@@ -9,12 +9,12 @@ from contextlib import suppress
 import requests
 
 from agent_core.clock import SystemClock
-from agent_core.errors import BadResponse, ConfigError
+from agent_core.errors import ConfigError
 from agent_core.gears import Clock, OnText
 from agent_core.messages import JsonObject, JsonValue, Message, Reply, Timings, ToolCall, Usage
 from agent_core.models.address import ollama_address, parse_address
 from agent_core.models.base import HttpChat, TextBuffer
-from agent_core.models.failures import Target, error_inside, excerpt, not_json
+from agent_core.models.failures import Target, error_inside, excerpt
 from agent_core.models.http import HttpClient, authorization
 from agent_core.models.incoming import Incoming
 from agent_core.models.policy import RetryPolicy, Timeouts
@@ -166,9 +166,7 @@ def _read(
     else:
         raise incoming.cut("ended")
     if not answered:
-        raise BadResponse(
-            f"{incoming.target.url} sent no message, only {excerpt(repr(record))}", status=200
-        )
+        raise incoming.bad(f"no message, only {excerpt(repr(record))}")
     if stream and not cut:
         incoming.finish()
     return _reply(record, buffer, "".join(thinking), with_ids(calls, messages), cut=cut)
@@ -182,7 +180,7 @@ def _records(incoming: Incoming, *, stream: bool) -> Iterator[JsonObject]:
     if not stream:
         body = incoming.whole()
         with suppress(NotJson):
-            yield {"done": True, **_object(decode_json(body), incoming)}
+            yield {"done": True, **incoming.as_object(decode_json(body))}
             return
         found = lines([body])
     else:
@@ -194,24 +192,16 @@ def _records(incoming: Incoming, *, stream: bool) -> Iterator[JsonObject]:
             record = decode_json(line)
         except NotJson:
             record = _last_resort(line, b"\n".join(found), incoming)
-        yield _object(record, incoming)
+        yield incoming.as_object(record)
 
 
 def _last_resort(line: bytes, rest: bytes, incoming: Incoming) -> JsonValue:
     """A line that is no JSON: an object over several lines, one that was cut, or no JSON at all."""
     with suppress(NotJson):
-        return {"done": True, **_object(decode_json(line + b"\n" + rest), incoming)}
+        return {"done": True, **incoming.as_object(decode_json(line + b"\n" + rest))}
     if line.lstrip().startswith(b"{") and not rest:
         raise incoming.cut("ended inside a record,")
-    raise not_json(line + b"\n" + rest, incoming.target)
-
-
-def _object(value: JsonValue, incoming: Incoming) -> JsonObject:
-    if not isinstance(value, dict):
-        raise BadResponse(
-            f"{incoming.target.url} sent {excerpt(repr(value))}; expected a JSON object", status=200
-        )
-    return value
+    raise incoming.not_json(line + b"\n" + rest)
 
 
 def _new_calls(message: JsonObject, known: Sequence[ToolCall]) -> list[ToolCall]:

@@ -9,13 +9,13 @@ from itertools import chain
 import requests
 
 from agent_core.clock import SystemClock
-from agent_core.errors import BadResponse, ConfigError, ModelTimeout, StreamCut
+from agent_core.errors import ConfigError, ModelTimeout, StreamCut
 from agent_core.gears import Clock, OnText
 from agent_core.messages import JsonObject, JsonValue, Message, Reply, Timings, Usage
 from agent_core.models.address import parse_address
 from agent_core.models.base import HttpChat, TextBuffer
 from agent_core.models.deltas import CallDeltas
-from agent_core.models.failures import Target, error_inside, excerpt, not_json
+from agent_core.models.failures import Target, error_inside
 from agent_core.models.http import HttpClient, authorization
 from agent_core.models.incoming import Incoming
 from agent_core.models.policy import RetryPolicy, Timeouts
@@ -227,21 +227,16 @@ class _Reading:
             nothing = False
             yield data
         if nothing:
-            raise not_json(head, self.incoming.target)
+            raise self.incoming.not_json(head)
 
     def _take(self, data: bytes) -> bool:
         """Take one chunk, or a whole response; whether whoever listens wants no more."""
         try:
-            chunk = decode_json(data)
+            chunk = self.incoming.as_object(decode_json(data))
         except NotJson:
             if self.stream and data.lstrip()[:1] == b"{":
                 raise self.incoming.cut("sent half an event, or ended") from None
-            raise not_json(data, self.incoming.target) from None
-        if not isinstance(chunk, dict):
-            raise BadResponse(
-                f"{self.incoming.target.url} sent {excerpt(repr(chunk))}; expected a JSON object",
-                status=200,
-            )
+            raise self.incoming.not_json(data) from None
         if chunk.get("error"):
             raise error_inside(chunk, self.incoming.target)
         usage = chunk.get("usage")
@@ -275,7 +270,4 @@ class _Reading:
         if not ended and self.finish_reason is None:
             raise self.incoming.cut("ended")
         if not self.answered:
-            raise BadResponse(
-                f"{self.incoming.target.url} sent no message: choices is empty or holds none",
-                status=200,
-            )
+            raise self.incoming.bad("no message: choices is empty or missing, or holds none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from math import isinf
 from typing import Any
 
 from agent_core.errors import BadResponse
@@ -37,6 +38,13 @@ def _refuse_constant(name: str) -> None:
     raise NotJson(f"{name} is not JSON")
 
 
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if isinf(value):  # it could not be sent back
+        raise NotJson("a number that is too large")
+    return value
+
+
 def decode_json(data: bytes | str) -> JsonValue:
     """One JSON text. It is UTF-8 whatever a header says; a byte order mark is skipped.
 
@@ -45,7 +53,7 @@ def decode_json(data: bytes | str) -> JsonValue:
     """
     text = data.decode("utf-8-sig", "replace") if isinstance(data, bytes) else data
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except NotJson:
         raise
     except (ValueError, RecursionError) as error:
