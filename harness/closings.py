@@ -53,7 +53,7 @@ def closing(started: events.Started, event: events.Ended, run: RunState) -> Clos
 
 def _failed(started: events.Started, error: BaseException, run: RunState) -> Closing:
     attributes: Attributes = {}
-    kind, description = describe_error(error, run)
+    kind, description = describe_error(error)
     if isinstance(error, ModelError) and error.status is not None:
         attributes["harness.error.status"] = error.status
     run.put_text(attributes, semconv.ERROR_MESSAGE, str(error))
@@ -66,7 +66,7 @@ def _failed(started: events.Started, error: BaseException, run: RunState) -> Clo
     return Closing(attributes, _RECORDS[type(started)], (kind, description), "error")
 
 
-def describe_error(error: BaseException, run: RunState) -> tuple[str, str]:
+def describe_error(error: BaseException) -> tuple[str, str]:
     """`error.type` and one line. The message of an exception is content: it may quote anything."""
     kind = type(error)
     known = issubclass(kind, AgentError) or kind.__module__ == "builtins"
@@ -77,10 +77,7 @@ def describe_error(error: BaseException, run: RunState) -> tuple[str, str]:
             parts.append(f"HTTP {error.status}")
         if error.attempts > 1:
             parts.append(f"after {error.attempts} attempts")
-    line = " ".join(parts)
-    if run.capture.on and str(error):
-        line += ": " + name(str(error).splitlines()[0])
-    return label, line
+    return label, " ".join(parts)
 
 
 def _run(event: events.RunEnded, run: RunState) -> Closing:
@@ -111,7 +108,7 @@ def _why(result: RunResult, run: RunState) -> tuple[str, str]:
     """`error.type` of a run, and the cause in a few words without content."""
     reason = result.stop_reason
     if result.error is not None:
-        kind, line = describe_error(result.error, run)
+        kind, line = describe_error(result.error)
         return kind if reason is StopReason.MODEL_ERROR else reason.value, f": {line}"
     if reason is StopReason.FORMAT_ERRORS:
         codes = [_format_error(step) for step in result.steps]

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import Token
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TracerProvider
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Link, Span, Status, StatusCode, TracerProvider
 
 from agent_core import events
-from agent_core.agent import Agent
 from harness import semconv
 from harness.closings import Closing, closing
 from harness.content import Attribute, Capture, ContentMode, name
@@ -25,13 +25,18 @@ from harness.metrics import Metrics
 from harness.openings import Opening, opening
 from harness.plain import utf8
 from harness.run_state import RunState
+from harness.trace.last_good import changes_since, context_of
+from harness.trace.spans import TraceSpan
+
+if TYPE_CHECKING:
+    from agent_core.agent import Agent
 
 _RUN = otel_context.create_key("agentrig-run")
 _log = logging.getLogger(__name__)
 
 _ONLY_ON_SPANS = {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.TOOL_DEFINITIONS}
 
-FindRun = Callable[[events.RunStarted], SpanContext | None]
+FindRun = Callable[[str], TraceSpan | None]
 
 
 def instrument(
@@ -83,8 +88,9 @@ class RunObserver:
     """Writes spans and records. Nothing that goes wrong in here reaches the run.
 
     Args:
-        last_good: finds an earlier run to link a new one to.
+        last_good: finds an earlier run of an agent, by its name, to link a new one to.
         extra: attributes for the root span of every run.
+        meter_provider: where metrics go; OpenTelemetry's global one unless given.
     """
 
     def __init__(
@@ -95,13 +101,14 @@ class RunObserver:
         *,
         last_good: FindRun = lambda _: None,
         extra: Mapping[str, Attribute] | None = None,
+        meter_provider: MeterProvider | None = None,
     ) -> None:
         self._provider = tracer_provider
         self._logger = logger
         self._capture = capture
         self._last_good = last_good
         self._extra = dict(extra or {})
-        self._metrics = Metrics()
+        self._metrics = Metrics(meter_provider)
 
     def started(self, event: events.Started) -> _Open | None:
         """Begin a span inside the current one and make it the current one."""
@@ -150,8 +157,10 @@ class RunObserver:
         links = []
         if isinstance(event, events.RunStarted):
             attributes |= self._extra
-            good = self._last_good(event)
-            links = [Link(good, {"harness.link": "last_good_run"})] if good else []
+            good = self._last_good(event.agent)
+            if good:
+                links = [Link(context_of(good), {"harness.link": "last_good_run"})]
+                attributes |= changes_since(good, attributes)
         span = run.tracer.start_span(name_, before, kind, attributes, links)
         inside = otel_context.set_value(_RUN, run, trace.set_span_in_context(span, before))
         token = _Open(event, run, span, before, inside, time.perf_counter(), attributes)

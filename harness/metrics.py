@@ -22,10 +22,10 @@ _LABELS = (
 
 
 class Metrics:
-    """The instruments, on the global meter provider."""
+    """The instruments, on the global meter provider unless another is given."""
 
-    def __init__(self) -> None:
-        meter = metrics.get_meter(semconv.SCOPE)
+    def __init__(self, provider: metrics.MeterProvider | None = None) -> None:
+        meter = metrics.get_meter(semconv.SCOPE, meter_provider=provider)
         seconds = semconv.SECONDS_BUCKETS
         self._durations: dict[type, metrics.Histogram] = {
             kind: meter.create_histogram(name, "s", explicit_bucket_boundaries_advisory=buckets)

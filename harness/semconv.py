@@ -22,7 +22,6 @@ FINISH_REASONS = "gen_ai.response.finish_reasons"
 TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
-SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
 INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 TOOL_DEFINITIONS = "gen_ai.tool.definitions"
@@ -91,6 +90,14 @@ FINGERPRINT = "harness.action_fingerprint"
 REPEAT_OF_STEP = "harness.repeat_of_step"
 TRUNCATED_ATTRIBUTES = "harness.truncated_attributes"
 CONTENT_MODE = "harness.content"
+
+CONTENT = frozenset({
+    INPUT_MESSAGES, OUTPUT_MESSAGES, TOOL_DEFINITIONS, TOOL_ARGUMENTS,
+    TOOL_RESULT, RETRIEVAL_QUERY, RETRIEVAL_DOCUMENTS, ERROR_MESSAGE, "harness.question",
+    "harness.answer", "harness.parse.thought", "harness.parse.repair_values",
+    "harness.parse.ignored_values", "harness.coercion_values",
+})  # fmt: skip
+"""Attributes that hold texts of the model, the user, a tool or a source."""
 
 # --- Metrics ------------------------------------------------------------------------------------
 CLIENT_DURATION = "gen_ai.client.operation.duration"

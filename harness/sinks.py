@@ -1,0 +1,195 @@
+"""Where spans go, with a count of what arrived: `force_flush` says yes even when nothing did."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import Any
+
+import requests
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
+
+from harness import semconv
+from harness.content import name
+
+OTLP_TIMEOUT = 2.0
+"""Seconds one export may take with its retries, unless an `OTEL_*` variable asks for less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of the spans of a sink. `reason` says why some were lost, if it is known."""
+
+    target: str
+    exported: int
+    lost: int
+    reason: str = ""
+
+
+class Sink(SpanProcessor):
+    """A span processor that counts what went in and what arrived.
+
+    Args:
+        target: for people: a URL or a path.
+        with_content: whether texts of model, user and tools go to this sink.
+        batch: send from a thread of its own, instead of at once.
+    """
+
+    def __init__(
+        self, target: str, exporter: SpanExporter, *, with_content: bool, batch: bool
+    ) -> None:
+        self.target = target
+        self._counting = _CountingExporter(exporter, with_content)
+        kind = BatchSpanProcessor if batch else SimpleSpanProcessor
+        self._processor = kind(self._counting)
+        self._ended = 0
+        self._lock = Lock()
+
+    @property
+    def delivery(self) -> Delivery:
+        """The count so far. What has not been confirmed counts as lost."""
+        exported = self._counting.exported
+        reason = self._counting.reason
+        return Delivery(self.target, exported, max(self._ended - exported, 0), reason)
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Nothing is known yet."""
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Count, then pass on."""
+        if span.context and span.context.trace_flags.sampled:
+            with self._lock:
+                self._ended += 1
+            self._processor.on_end(span)
+
+    def shutdown(self) -> None:
+        """Send what is left."""
+        self._processor.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Send what is left now."""
+        return bool(self._processor.force_flush(timeout_millis))
+
+    def refused(self, number: int, reason: str) -> None:
+        """A collector that answered well has refused some of the spans."""
+        self._counting.exported -= number
+        self._counting.reason = reason
+
+
+class _CountingExporter(SpanExporter):
+    def __init__(self, exporter: SpanExporter, with_content: bool) -> None:
+        self._exporter = exporter
+        self._with_content = with_content
+        self.exported = 0
+        self.reason = ""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        if not self._with_content:
+            spans = [_without_content(span) for span in spans]
+        result = self._exporter.export(spans)
+        if result is SpanExportResult.SUCCESS:
+            self.exported += len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+
+def otlp_sink(endpoint: str | None, *, with_content: bool, timeout: float) -> Sink:
+    """A sink for an OTLP/HTTP endpoint, or for the one that the `OTEL_*` variables name."""
+    session = requests.Session()
+    exporter = OTLPSpanExporter(
+        endpoint,
+        timeout=timeout,
+        session=session,
+        # A trace is text that repeats itself; loopback does not care.
+        compression=None if endpoint is None else Compression.Gzip,
+    )
+    target = endpoint or exporter._endpoint  # resolved from the environment there
+    sink = Sink(name(target), exporter, with_content=with_content, batch=True)
+
+    def read_refusals(response: requests.Response, *_args: Any, **_more: Any) -> None:
+        number, reason = _refusals(response)
+        if number:
+            sink.refused(number, reason)
+
+    session.hooks["response"].append(read_refusals)
+    return sink
+
+
+def close_within(seconds: float, sinks: Sequence[Sink]) -> None:
+    """Send what is left; whoever is not done in time is left behind."""
+    threads = [Thread(target=sink.shutdown, daemon=True) for sink in sinks]
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(deadline - time.monotonic(), 0.0))
+
+
+class LostReasons(logging.Handler):
+    """Keeps what the exporters say on the standard log, for one line at the end."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last = ""
+        self._logger = logging.getLogger("opentelemetry")
+        self._propagate = self._logger.propagate
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember the last one, without secrets."""
+        self.last = name(record.getMessage())
+
+    def __enter__(self) -> LostReasons:
+        self._logger.addHandler(self)
+        self._logger.propagate = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.propagate = self._propagate
+
+
+def _refusals(response: requests.Response) -> tuple[int, str]:
+    """How many spans a good answer refuses (`partial_success`), and why."""
+    if response.status_code != 200:
+        return 0, ""
+    try:
+        answer = ExportTraceServiceResponse.FromString(response.content)
+    except Exception:  # no protobuf, whatever the collector says it is
+        return 0, ""
+    refused = answer.partial_success
+    return refused.rejected_spans, name(refused.error_message)
+
+
+def _without_content(span: ReadableSpan) -> ReadableSpan:
+    attributes = span.attributes or {}
+    if semconv.CONTENT.isdisjoint(attributes):
+        return span
+    return ReadableSpan(
+        name=span.name,
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes={key: attributes[key] for key in attributes if key not in semconv.CONTENT},
+        events=span.events,
+        links=span.links,
+        kind=span.kind,
+        instrumentation_scope=span.instrumentation_scope,
+        status=span.status,
+        start_time=span.start_time,
+        end_time=span.end_time,
+    )

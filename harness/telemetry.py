@@ -1,0 +1,305 @@
+"""Sinks for traces on the command line, and a word at the end about what arrived where.
+
+Honoured variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`,
+`OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` and, for each, `…_PROTOCOL` (`http/protobuf` only),
+`…_HEADERS`, `…_TIMEOUT` (at most 2 s), `…_COMPRESSION`, `…_CERTIFICATE`, `…_CLIENT_KEY`,
+`…_CLIENT_CERTIFICATE`; `OTEL_TRACES_EXPORTER` (`otlp`, `console`, `none`), `OTEL_SERVICE_NAME`,
+`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG`, `OTEL_BSP_*`,
+`OTEL_SDK_DISABLED`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
+from opentelemetry.trace import format_trace_id
+
+from agent_core.errors import ConfigError
+from harness.content import Attribute, Capture, ContentMode, name
+from harness.instrument import RunObserver, watched
+from harness.otlp_json import FileExporter
+from harness.redact import register_environment
+from harness.sinks import OTLP_TIMEOUT, Delivery, LostReasons, Sink, close_within, otlp_sink
+from harness.trace.console import ConsoleExporter
+from harness.trace.last_good import last_good_runs
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+
+    from agent_core.agent import Agent
+
+TRACES = Path(".agentrig/traces")
+"""Where the command line keeps traces, under the current directory."""
+
+CLOSING_SECONDS = 2.5
+"""A dead or silent collector holds up the end of the process no longer than this."""
+
+
+class ExportError(RuntimeError):
+    """Spans were lost although `require_export` was asked for."""
+
+
+class Watch:
+    """The sinks of one session; hands out instrumented agents."""
+
+    def __init__(self, observer: RunObserver, sinks: list[Sink], file: FileExporter) -> None:
+        self._observer = observer
+        self._sinks = sinks
+        self._file = file
+        self.trace_ids: list[str] = []
+
+    def instrument(self, agent: Agent) -> Agent:
+        """The agent, watched; its spans go to the sinks of this session."""
+        return watched(agent, self._observer)
+
+    @property
+    def path(self) -> Path | None:
+        """The file the traces stand in, once there is a span."""
+        return self._file.path
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """What became of the spans, a sink at a time."""
+        return [sink.delivery for sink in self._sinks]
+
+    def summary(self, reason: str = "") -> list[str]:
+        """Lines for people: how many spans went where, how many were lost, and the addresses."""
+        lines = []
+        for each in self.deliveries:
+            if not each.exported and not each.lost:
+                continue
+            line = f"trace: {each.exported} spans to {each.target}"
+            if each.lost:
+                why = each.reason or reason
+                line += f", {each.lost} lost" + (f" ({why})" if why else "")
+            lines.append(line)
+            page = jaeger_page(each.target) if each.exported else None
+            lines += [f"trace: {page}/trace/{each_id}" for each_id in self.trace_ids if page]
+        return lines
+
+
+@contextmanager
+def session(
+    *,
+    otlp: str | None = None,
+    content: ContentMode | None = None,
+    directory: Path | None = None,
+    console: bool = False,
+    require_export: bool = False,
+    logger: Any = None,
+    extra: Mapping[str, Attribute] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Iterator[Watch]:
+    """Trace the agents that `Watch.instrument` gives, and say at the end what arrived.
+
+    A file in the directory is always written. SIGTERM ends the process in order while this is
+    open: spans are closed and sent, and the exit status is 143.
+
+    Args:
+        otlp: base URL of an OTLP/HTTP collector, like `http://localhost:4318`; without it the
+            `OTEL_*` variables decide.
+        content: what of texts is written; unless given `truncated` in the file, nothing
+            over OTLP.
+        directory: of the trace files, `.agentrig/traces` unless given.
+        console: print the tree of each run on standard error.
+        require_export: raise `ExportError` at the end if a span was lost.
+        logger: a structlog logger for the records.
+        extra: attributes for the root span of every run.
+        say: prints a line of the summary; standard error unless given.
+
+    Raises:
+        ConfigError: an address or a variable that cannot be followed.
+    """
+    register_environment(os.environ)
+    endpoint, from_environment, console_asked = _destination(otlp, os.environ)
+    directory = directory or TRACES
+    file = FileExporter(directory)
+    sinks = [Sink(str(directory), file, with_content=content != "none", batch=False)]
+    if endpoint or from_environment:
+        with_content = content not in {None, "none"}
+        sinks.append(otlp_sink(endpoint, with_content=with_content, timeout=_timeout(os.environ)))
+    if console or console_asked:
+        shown = ConsoleExporter(sys.stderr)
+        sinks.append(Sink("the console", shown, with_content=True, batch=False))
+    provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+    for sink in sinks:
+        provider.add_span_processor(sink)
+    meters = _meter_provider(os.environ)
+    observer = RunObserver(
+        provider,
+        logger,
+        Capture(content or "truncated"),
+        last_good=last_good_runs(directory),
+        extra=extra,
+        meter_provider=meters,
+    )
+    watch = Watch(observer, sinks, file)
+    provider.add_span_processor(_Roots(watch.trace_ids))
+    with LostReasons() as reasons, _orderly_sigterm():
+        try:
+            yield watch
+        finally:
+            close_within(CLOSING_SECONDS, sinks)
+            if meters is not None:
+                meters.shutdown(timeout_millis=500)
+            for line in watch.summary(reasons.last):
+                (say or _to_stderr)(line)
+    lost = sum(each.lost for each in watch.deliveries)
+    if require_export and lost:
+        raise ExportError(f"{lost} spans did not arrive: {'; '.join(watch.summary(reasons.last))}")
+
+
+def jaeger_page(target: str) -> str | None:
+    """The address of Jaeger's page for an OTLP endpoint on its usual port, else None."""
+    with suppress(ValueError):
+        parts = urlsplit(target)
+        if parts.port == 4318 and parts.hostname:
+            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+            return f"{parts.scheme}://{host}:16686"
+    return None
+
+
+def traces_url(otlp: str) -> str:
+    """The address that takes traces, for the base URL of a collector.
+
+    Raises:
+        ConfigError: no http or https URL.
+    """
+    try:
+        parts = urlsplit(otlp)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(
+            f"--otlp expects the base URL of an OTLP/HTTP collector, like http://localhost:4318,"
+            f" got {name(otlp)!r}"
+        )
+    base = otlp.rstrip("/")
+    return base if base.endswith("/v1/traces") else base + "/v1/traces"
+
+
+def _destination(otlp: str | None, environ: Mapping[str, str]) -> tuple[str | None, bool, bool]:
+    """The URL that was given, whether the environment names one, whether it asks for the console.
+
+    Empty variables count as unset.
+    """
+    for signal_name in ("", "_TRACES"):
+        variable = f"OTEL_EXPORTER_OTLP{signal_name}_PROTOCOL"
+        protocol = environ.get(variable) or "http/protobuf"
+        if protocol != "http/protobuf":
+            raise ConfigError(
+                f"{variable} expects 'http/protobuf', got {protocol!r};"
+                " collectors take it on port 4318"
+            )
+    exporter = environ.get("OTEL_TRACES_EXPORTER") or ""
+    if exporter not in {"", "otlp", "console", "none"}:
+        raise ConfigError(
+            f"OTEL_TRACES_EXPORTER expects 'otlp', 'console' or 'none', got {exporter!r}"
+        )
+    if otlp is not None:
+        return traces_url(otlp), False, exporter == "console"
+    named = environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environ.get(
+        "OTEL_EXPORTER_OTLP_ENDPOINT"
+    )
+    wanted = exporter == "otlp" or (bool(named) and not exporter)
+    return None, wanted, exporter == "console"
+
+
+def _timeout(environ: Mapping[str, str]) -> float:
+    """Seconds for an export: what the variables say, at most `OTLP_TIMEOUT`."""
+    for variable in ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"):
+        if value := environ.get(variable):
+            try:
+                return min(max(float(value), 0.1), OTLP_TIMEOUT)
+            except ValueError:
+                raise ConfigError(f"{variable} expects seconds, got {value!r}") from None
+    return OTLP_TIMEOUT
+
+
+def _resource() -> Resource:
+    """Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win."""
+    own = {"service.name": "agentrig", "service.version": version("agentrig")}
+    commit = _git_commit(Path.cwd())
+    if commit:
+        own["vcs.ref.head.revision"] = commit
+    resource = Resource(own).merge(Resource.create())
+    if resource.attributes.get("service.name", "").startswith("unknown_service"):  # type: ignore[union-attr]
+        resource = resource.merge(Resource({"service.name": "agentrig"}))
+    return resource
+
+
+def _git_commit(directory: Path) -> str | None:
+    """The commit that is checked out, read without running anything."""
+    for each in (directory, *directory.parents):
+        git = each / ".git"
+        if not git.is_dir():
+            continue
+        with suppress(OSError, ValueError):
+            head = (git / "HEAD").read_text("utf-8").strip()
+            if not head.startswith("ref: "):
+                return head
+            return (git / head.removeprefix("ref: ")).read_text("utf-8").strip()
+        return None
+    return None
+
+
+def _meter_provider(environ: Mapping[str, str]) -> MeterProvider | None:
+    """Metrics are off unless their own endpoint is named."""
+    if not environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
+        return None
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415 - rare
+        OTLPMetricExporter,
+    )
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(timeout=_timeout(environ)))
+    return MeterProvider([reader], _resource(), shutdown_on_exit=False)
+
+
+@contextmanager
+def _orderly_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into `SystemExit`, so that spans are closed; an application's own handler
+    stays."""
+    ours = current_thread() is main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class _Roots(SpanProcessor):
+    """Remembers the traces that begin here."""
+
+    def __init__(self, trace_ids: list[str]) -> None:
+        self._trace_ids = trace_ids
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        if span.parent is None and span.context:
+            self._trace_ids.append(format_trace_id(span.context.trace_id))
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(line + "\n")
