@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import requests
 
 from agent_core.agent import Agent
+from agent_core.errors import ConnectionFailed
 from agent_core.gears import ChatModel, Clock
 from agent_core.models import OllamaChat, OpenAIChat
 from agent_core.models.address import is_loopback, ollama_address, parse_address
@@ -141,6 +142,25 @@ def public(source: ModelSource) -> ModelSource:
     if source.base_url is None:
         return source
     return source.model_copy(update={"base_url": scrub_url(source.base_url)})
+
+
+def reachable(source: ModelSource) -> None:
+    """See that something answers at the address, before a recording is begun.
+
+    Raises:
+        ConnectionFailed: nothing does.
+    """
+    address = parse_address(resolved(source).base_url or "", what="base_url")
+    with requests.Session() as session:
+        session.trust_env = not is_loopback(urlsplit(address.url).hostname or "")
+        try:
+            session.get(address.url, timeout=_PROBE_SECONDS, stream=True).close()
+        except requests.ConnectionError as error:
+            raise ConnectionFailed(
+                f"nothing answers at {address.url}; is the server running?"
+            ) from error
+        except requests.RequestException:
+            return  # it is there, only slow or strange: the model client says it better
 
 
 def server_facts(source: ModelSource) -> Provenance:

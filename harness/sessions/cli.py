@@ -1,0 +1,391 @@
+"""`agentrig run`, `record` and `replay`: parse arguments, call, print.
+
+Exit codes: 0 all is well, 1 a check failed, 2 wrong usage, 3 the endpoint cannot be reached,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import requests
+from rich.progress import track
+
+from agent_core.clock import SystemClock
+from agent_core.errors import ConfigError, ConnectionFailed
+from agent_core.events import StepEnded
+from agent_core.messages import JsonObject, RunResult
+from harness.redact import redactor
+from harness.sessions.errors import SessionError
+from harness.sessions.format import AgentSource, Api, ModelSource, Turn, load_session
+from harness.sessions.record import Mode, Plan, Recorded, record, rewrite
+from harness.sessions.replay import Report, replay
+from harness.sessions.show import (
+    console,
+    run_as_json,
+    show_end,
+    show_report,
+    show_step,
+    show_summary,
+)
+from harness.sessions.sources import (
+    allowed_factory,
+    build_agent,
+    build_model,
+    named_factory,
+    reachable,
+    resolved,
+)
+from harness.sessions.storage import session_path
+
+FAILED, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
+_MANY = 20  # sessions from which on a progress bar is of use
+_SESSION_FILES = ("*.yaml", "*.yml")
+
+Command = Callable[..., Any]
+
+
+def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    return lambda command: reduce(lambda done, each: each(done), reversed(decorators), command)
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_model_options = _options(
+    click.option("--model", help="The model, e.g. qwen2.5-coder:1.5b."),
+    click.option("--api", type=click.Choice(["ollama", "openai"]), default="ollama",
+                 show_default=True, help="Which API the server speaks."),
+    click.option("--base-url", help="The server; for ollama $OLLAMA_HOST unless given."),
+    click.option("--stream/--no-stream", default=False, help="Receive replies as they grow."),
+    click.option("-o", "options", multiple=True, metavar="KEY=VALUE",
+                 help="An option of the model, e.g. -o temperature=0 -o num_ctx=4096."),
+    click.option("--param", "parameters", multiple=True, metavar="KEY=VALUE",
+                 help="A parameter of the factory, e.g. --param language=zh."),
+)  # fmt: skip
+_allow_option = click.option(
+    "--allow", multiple=True, metavar="MODULE",
+    help="A module or package whose factories a session file may name.",
+)  # fmt: skip
+
+
+@click.command("run")
+@click.argument("factory")
+@click.argument("questions", nargs=-1, required=True)
+@_model_options
+@_json_option
+def run_command(
+    *,
+    factory: str,
+    questions: tuple[str, ...],
+    as_json: bool,
+    **model: Any,
+) -> None:
+    """Ask the agent of FACTORY (module:function) one question, or several in turn.
+
+    \b
+    Examples:
+      agentrig run harness.demo.agents:assistant "(15 + 27) * 3" --model qwen2.5-coder:1.5b
+      agentrig run shop.agents:support "Where is my parcel?" --model m --stream
+      agentrig run shop:agent "Hi" --model m --api openai --base-url http://127.0.0.1:8000/v1
+    """
+    out = console()
+    with _exit_codes():
+        plan = _plan(factory, questions, **model)
+        results = _run(plan, show=None if as_json else _StepPrinter(plan.agent.language))
+        if as_json:
+            click.echo(_dump([run_as_json(result) for result in results]))
+        else:
+            show_end(out, results[-1], plan.agent.language)
+        _exit_for(results[-1])
+
+
+@click.command("record")
+@click.argument("factory")
+@click.argument("questions", nargs=-1)
+@click.option("--name", required=True, help="Name of the session: DIR/NAME.yaml.")
+@click.option(
+    "--dir", "folder", default="cassettes", show_default=True,
+    type=click.Path(file_okay=False, path_type=Path), help="Where sessions lie.",
+)  # fmt: skip
+@click.option("--rewrite", "mode", flag_value="rewrite", help="Replace a session of this name.")
+@click.option("--resume", "mode", flag_value="resume", help="Go on with an interrupted recording.")
+@_model_options
+@_json_option
+def record_command(
+    *,
+    factory: str,
+    questions: tuple[str, ...],
+    name: str,
+    folder: Path,
+    mode: Mode | None,
+    as_json: bool,
+    **model: Any,
+) -> None:
+    """Ask the agent of FACTORY and keep the session in a file; several questions are turns.
+
+    \b
+    Examples:
+      agentrig record harness.demo.agents:assistant "(15 + 27) * 3" --name calc --model m
+      agentrig record shop:agent "Hi" "And then?" --name two-turns --model m --stream
+      agentrig record shop:agent --name two-turns --resume
+    """
+    with _exit_codes():
+        path = session_path(folder, name)
+        plan = None if mode == "resume" and not questions else _plan(factory, questions, **model)
+        if plan is not None:
+            reachable(plan.model)
+        printer = None if as_json else _StepPrinter(plan.agent.language if plan else "en")
+        done = record(
+            plan,
+            named_factory(factory),
+            path,
+            mode=mode or "new",
+            observers=[printer] if printer else [],
+        )
+        if as_json:
+            click.echo(_dump(_recorded_as_json(done)))
+        else:
+            out = console()
+            show_end(out, done.results[-1], printer.language if printer else "en")
+            out.print(f"recorded {done.path} ({len(done.file.takes)} requests)")
+
+
+@click.command("replay")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--agent", help="Factory to use instead of the session's, as module:function.")
+@_allow_option
+@click.option("--mode", type=click.Choice(["strict", "lenient"]), default="strict",
+              show_default=True, help="lenient reports drift and never fails for it.")  # fmt: skip
+@click.option("--tools", type=click.Choice(["taped", "live"]), default="taped",
+              show_default=True, help="Answer tool calls from the tape, or run them.")  # fmt: skip
+@click.option("--fail-on", type=click.Choice(["warn", "fail"]), default="warn",
+              show_default=True, help="The least severity of drift that fails.")  # fmt: skip
+@click.option("--rewrite", "again", is_flag=True,
+              help="Ask the live model and record the sessions again.")  # fmt: skip
+@_json_option
+def replay_command(
+    *,
+    paths: tuple[Path, ...],
+    agent: str | None,
+    allow: tuple[str, ...],
+    again: bool,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Replay sessions offline and say what changed and why. PATHS are files or folders.
+
+    \b
+    Examples:
+      agentrig replay cassettes
+      agentrig replay cassettes/weather-zh.yaml --json
+      agentrig replay cassettes --allow shop.agents --fail-on fail
+      agentrig replay cassettes/a.yaml cassettes/b.yaml --rewrite
+    """
+    with _exit_codes():
+        files = session_files(paths)
+        if not files:
+            raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
+        if again:
+            _rewrite_all(files, agent=agent, allow=allow, as_json=as_json)
+            return
+        reports, errors = _replay_all(files, factory=agent, allow=allow, **how)
+    if as_json:
+        click.echo(_dump(_reports_as_json(reports, errors)))
+    else:
+        _show_all(reports, errors)
+    _exit_for_reports(reports, errors)
+
+
+def session_files(paths: Sequence[Path]) -> list[Path]:
+    """The given files, and the sessions and cassettes in the given folders."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(each for kind in _SESSION_FILES for each in path.rglob(kind))
+            found += [each for each in inside if _looks_like_session(each)]
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _looks_like_session(path: Path) -> bool:
+    with path.open("rb") as file:
+        start = file.read(64).removeprefix(b"\xef\xbb\xbf")
+    return start.startswith((b"session:", b"interactions:", b"version:"))
+
+
+def _replay_all(files: Sequence[Path], **how: Any) -> tuple[list[Report], dict[Path, str]]:
+    reports: list[Report] = []
+    errors: dict[Path, str] = {}
+    for path in _progress(files, "replaying"):
+        try:
+            reports.append(replay(path, **how))
+        except (SessionError, ConfigError, OSError) as error:
+            errors[path] = redactor.text(str(error))
+    return reports, errors
+
+
+def _rewrite_all(
+    files: Sequence[Path], *, agent: str | None, allow: Sequence[str], as_json: bool
+) -> None:
+    rewritten = []
+    for path in _progress(files, "recording"):
+        session = load_session(path).session
+        if session is None:
+            raise SessionError(f"{path} is a cassette without a session block: nothing to run")
+        reachable(session.model)
+        factory = named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)
+        done = rewrite(path, factory)
+        rewritten.append(_recorded_as_json(done))
+        if not as_json:
+            console().print(f"recorded {path} ({len(done.file.takes)} requests)")
+    if as_json:
+        click.echo(_dump(rewritten))
+
+
+def _run(plan: Plan, *, show: _StepPrinter | None) -> list[RunResult]:
+    clock = SystemClock()
+    with requests.Session() as session:
+        model = build_model(plan.model, session=session, clock=clock)
+        agent = build_agent(named_factory(plan.agent.factory), plan.agent, model, clock)
+        if show is not None:
+            agent = agent.replace(observers=(*agent.observers, show))
+        results: list[RunResult] = []
+        for turn in plan.turns:
+            history = results[-1].messages if results else ()
+            results.append(agent.run(turn.question, history))
+    return results
+
+
+class _StepPrinter:
+    """An observer that prints each step when it is over."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self._out = console()
+
+    def started(self, event: object) -> None:
+        """Nothing is printed before a step is over."""
+
+    def ended(self, token: object, event: object) -> None:
+        """Print a step."""
+        if isinstance(event, StepEnded):
+            show_step(self._out, event.step, self.language)
+
+
+def _plan(
+    factory: str,
+    questions: Sequence[str],
+    *,
+    model: str | None,
+    api: Api,
+    base_url: str | None,
+    stream: bool,
+    options: Sequence[str],
+    parameters: Sequence[str],
+) -> Plan:
+    if not questions:
+        raise click.UsageError("no question: expected at least one")
+    if not model:
+        raise click.UsageError("no model: expected e.g. --model qwen2.5-coder:1.5b")
+    if api == "openai" and not base_url:
+        raise click.UsageError("--api openai needs --base-url, e.g. http://127.0.0.1:11434/v1")
+    given = _pairs(parameters)
+    known = {key: given.pop(key) for key in ("language", "protocol") if key in given}
+    source = ModelSource(
+        api=api, name=model, base_url=base_url, stream=stream, options=_pairs(options)
+    )
+    return Plan(
+        AgentSource(factory=factory, parameters=given, **known),
+        resolved(source),
+        tuple(Turn(question=each) for each in questions),
+    )
+
+
+def _pairs(texts: Sequence[str]) -> JsonObject:
+    """Read KEY=VALUE; a value is JSON where it can be read as such, else text."""
+    pairs: JsonObject = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"expected KEY=VALUE, got {text!r}")
+        try:
+            pairs[key] = json.loads(value)
+        except ValueError:
+            pairs[key] = value
+    return pairs
+
+
+def _progress(files: Sequence[Path], what: str) -> Iterator[Path]:
+    err = console(stderr=True)
+    silent = len(files) < _MANY or not err.is_terminal
+    yield from track(files, description=what, console=err, disable=silent, transient=True)
+
+
+def _show_all(reports: Sequence[Report], errors: dict[Path, str]) -> None:
+    out = console()
+    for report in reports:
+        show_report(out, report)
+    for path, error in errors.items():
+        out.print(f"ERROR  {path.stem}: {error}", style="bold red")
+    show_summary(out, reports, len(errors))
+
+
+def _reports_as_json(reports: Sequence[Report], errors: dict[Path, str]) -> JsonObject:
+    return {
+        "ok": all(report.ok for report in reports) and not errors,
+        "sessions": [report.as_json() for report in reports],
+        "errors": {str(path): error for path, error in errors.items()},
+    }
+
+
+def _recorded_as_json(done: Recorded) -> JsonObject:
+    return {
+        "path": str(done.path),
+        "requests": len(done.file.takes),
+        "stop_reasons": [str(result.stop_reason) for result in done.results],
+        "answers": [result.answer for result in done.results],
+    }
+
+
+def _exit_for(result: RunResult) -> None:
+    if isinstance(result.error, ConnectionFailed):
+        _exit(UNREACHABLE)
+    if result.answer is None:
+        _exit(FAILED)
+
+
+def _exit_for_reports(reports: Sequence[Report], errors: dict[Path, str]) -> None:
+    if any(not report.ok for report in reports):
+        _exit(FAILED)
+    if errors:
+        _exit(USAGE)
+
+
+def _exit(code: int) -> NoReturn:
+    raise click.exceptions.Exit(code)
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Turn what the user has to know into one line and a code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("interrupted; a recording goes on with --resume", err=True)
+        _exit(INTERRUPTED)
+    except ConnectionFailed as error:
+        click.echo(f"Error: {redactor.text(str(error))}", err=True)
+        _exit(UNREACHABLE)
+    except (SessionError, ConfigError, OSError) as error:
+        click.echo(f"Error: {redactor.text(str(error))}", err=True)
+        _exit(USAGE)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(redactor.value(value), ensure_ascii=False, indent=2)

@@ -1,0 +1,164 @@
+"""Runs and verdicts on a terminal, or as plain lines where there is none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from io import TextIOWrapper
+
+from rich.console import Console
+from rich.text import Text
+
+from agent_core.messages import (
+    Action,
+    Actions,
+    FinalAnswer,
+    FormatError,
+    JsonObject,
+    Observation,
+    RunResult,
+    Step,
+)
+from harness.redact import redactor
+from harness.sessions.drift import Cause, Severity
+from harness.sessions.exchange import canonical_json
+from harness.sessions.replay import Report
+
+_COLOURS: Mapping[Severity, str] = {
+    "ignorable": "dim", "volatile": "cyan", "warn": "yellow", "fail": "red",
+}  # fmt: skip
+_LONG = 600  # characters of one item that are shown
+_NAMES = {
+    "en": ("Step", "Thought", "Action", "Observation", "Answer", "Stop reason", "Format error"),
+    "zh": ("步骤", "思考", "行动", "观察", "回答", "停止原因", "格式错误"),
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that takes text as it is: no markup in it counts, and no character is fatal."""
+    stream = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, TextIOWrapper):
+        with suppress(ValueError, OSError):
+            stream.reconfigure(errors="backslashreplace")
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def visible(text: str) -> str:
+    """Text that cannot steer a terminal: control characters are shown, secrets are not."""
+    clean = redactor.text(text)
+    return "".join(
+        each if each >= " " or each in "\n\t" else f"\\x{ord(each):02x}" for each in clean
+    )
+
+
+def show_step(out: Console, step: Step, language: str = "en") -> None:
+    """Print a step: what was thought, done and seen."""
+    name, thought, action, observation, _, _, error = _NAMES[language]
+    out.print(Text(f"{name} {step.index}", style="bold"))
+    if step.parsed.thought:
+        _item(out, thought, step.parsed.thought, "italic")
+    decision = step.parsed.decision
+    if isinstance(decision, FormatError):
+        _item(out, error, f"{decision.code}: {decision.message}", "red")
+    if isinstance(decision, Actions):
+        for asked in decision.actions:
+            _item(out, action, call_text(asked), "cyan")
+    for seen in step.observations:
+        _item(out, observation, seen.text, "" if seen.ok else "red")
+
+
+def show_end(out: Console, result: RunResult, language: str = "en") -> None:
+    """Print how a run ended."""
+    *_, answer, stop, _ = _NAMES[language]
+    if result.answer is not None:
+        _item(out, answer, result.answer, "bold green", indent="")
+    reason = str(result.stop_reason)
+    if result.error is not None:
+        reason += f" ({type(result.error).__name__}: {result.error})"
+    _item(out, stop, reason, "", indent="")
+
+
+def show_report(out: Console, report: Report) -> None:
+    """Print the verdict on one session, and why where it is not as it was."""
+    verdict = Text("ok    " if report.ok else "FAILED", style="green" if report.ok else "bold red")
+    out.print(verdict, f"{report.name}  ({report.drift.total} steps, {report.seconds:.2f} s)")
+    for line in report.in_words():
+        out.print(Text(f"    {visible(line)}"))
+    for cause in report.drift.causes:
+        _show_cause(out, cause)
+
+
+def show_summary(out: Console, reports: Sequence[Report], errors: int) -> None:
+    """Print the count of all verdicts."""
+    good = sum(report.ok for report in reports)
+    words = [f"{len(reports) + errors} sessions", f"{good} ok"]
+    if len(reports) > good:
+        words.append(f"{len(reports) - good} failed")
+    if errors:
+        words.append(f"{errors} could not be replayed")
+    seconds = sum(report.seconds for report in reports)
+    out.print(Text(f"{', '.join(words)} in {seconds:.2f} s", style="bold"))
+
+
+def run_as_json(result: RunResult) -> JsonObject:
+    """A run for `--json`."""
+    return {
+        "answer": result.answer,
+        "stop_reason": str(result.stop_reason),
+        "error": None if result.error is None else redactor.text(str(result.error)),
+        "steps": [_step_as_json(step) for step in result.steps],
+        "usage": {
+            "prompt_tokens": result.usage.prompt_tokens,
+            "completion_tokens": result.usage.completion_tokens,
+            "estimated": result.usage.estimated,
+        },
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def call_text(action: Action) -> str:
+    """An action as a call."""
+    return f"{action.name}({canonical_json(action.arguments)})"
+
+
+def _step_as_json(step: Step) -> JsonObject:
+    decision = step.parsed.decision
+    actions = decision.actions if isinstance(decision, Actions) else ()
+    return {
+        "index": step.index,
+        "thought": step.parsed.thought,
+        "actions": [{"tool": each.name, "arguments": each.arguments} for each in actions],
+        "observations": [_observation_as_json(each) for each in step.observations],
+        "answer": decision.text if isinstance(decision, FinalAnswer) else None,
+        "format_error": decision.code if isinstance(decision, FormatError) else None,
+        "notes": [each.text for each in step.notes],
+    }
+
+
+def _observation_as_json(observation: Observation) -> JsonObject:
+    return {"tool": observation.tool, "ok": observation.ok, "text": observation.text}
+
+
+def _show_cause(out: Console, cause: Cause) -> None:
+    colour = _COLOURS[cause.severity]
+    if cause.severity == "ignorable" or (cause.before is None and cause.after is None):
+        return
+    out.print(Text(f"    {cause.severity}: {cause.part}", style=colour))
+    for sign, text, style in (("-", cause.before, "red"), ("+", cause.after, "green")):
+        for line in _short(text or "").splitlines():
+            out.print(Text(f"      {sign} {line}", style=style))
+    if cause.mask is not None:
+        out.print(Text(f"      only this differs; it would be hidden by {cause.mask}", style="dim"))
+
+
+def _item(out: Console, name: str, text: str, style: str, *, indent: str = "  ") -> None:
+    lines = _short(text).splitlines() or [""]
+    out.print(Text(f"{indent}{name}: ", style="dim"), Text(lines[0], style=style), sep="")
+    for line in lines[1:]:
+        out.print(Text(f"{indent}    {line}", style=style))
+
+
+def _short(text: str) -> str:
+    text = visible(text)
+    return text if len(text) <= _LONG else f"{text[:_LONG]} … ({len(text) - _LONG} more characters)"
