@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="agentrig")
 def main() -> None:
-    r"""Record, replay, fuzz, trace and measure a ReAct agent.
+    """Record, replay, fuzz, trace and measure a ReAct agent.
 
     \b
     Examples:
