@@ -13,6 +13,7 @@ from agent_core.errors import BadResponse, ConnectionFailed, ModelError, ModelTi
 from agent_core.messages import JsonObject, JsonValue
 from agent_core.models.deadline import Deadline
 from agent_core.models.failures import Target, excerpt
+from agent_core.models.wire import as_text
 
 _PIECE = 65_536
 _MAX_BODY = 32 * 1024 * 1024
@@ -95,6 +96,17 @@ class Incoming:
         if not isinstance(value, dict):
             raise self.bad(f"{excerpt(repr(value))}; expected a JSON object")
         return value
+
+    def as_text(self, value: JsonValue, where: str) -> str:
+        """A decoded value that must be text, null or a list of text parts.
+
+        Raises:
+            BadResponse: it is something else.
+        """
+        text = as_text(value)
+        if text is None:
+            raise self.bad(f"{excerpt(repr(value))} as {where}; expected text or null")
+        return text
 
     def cut(self, why: str) -> StreamCut:
         """The error of a stream that ends before its end was announced."""

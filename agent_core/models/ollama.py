@@ -23,7 +23,6 @@ from agent_core.models.wire import (
     NotJson,
     arguments_object,
     as_count,
-    as_text,
     clean_text,
     decode_json,
     read_calls,
@@ -158,9 +157,9 @@ def _read(
         message = record.get("message")
         if isinstance(message, dict):
             answered = True
-            thinking.append(as_text(message.get("thinking"), "message.thinking"))
+            thinking.append(incoming.as_text(message.get("thinking"), "message.thinking"))
             calls += _new_calls(message, calls)
-            cut = buffer.add(as_text(message.get("content"), "message.content")) and stream
+            cut = buffer.add(incoming.as_text(message.get("content"), "message.content")) and stream
         if cut or record.get("done") or record.get("done_reason"):
             break
     else:
@@ -182,6 +181,8 @@ def _records(incoming: Incoming, *, stream: bool) -> Iterator[JsonObject]:
         with suppress(NotJson):
             yield {"done": True, **incoming.as_object(decode_json(body))}
             return
+        if not body.strip():
+            raise incoming.not_json(body)
         found = lines([body])
     else:
         found = lines(incoming.pieces())
@@ -191,15 +192,15 @@ def _records(incoming: Incoming, *, stream: bool) -> Iterator[JsonObject]:
         try:
             record = decode_json(line)
         except NotJson:
-            record = _last_resort(line, b"\n".join(found), incoming)
+            record = _last_resort(line, b"\n".join(found), incoming, stream=stream)
         yield incoming.as_object(record)
 
 
-def _last_resort(line: bytes, rest: bytes, incoming: Incoming) -> JsonValue:
+def _last_resort(line: bytes, rest: bytes, incoming: Incoming, *, stream: bool) -> JsonValue:
     """A line that is no JSON: an object over several lines, one that was cut, or no JSON at all."""
     with suppress(NotJson):
         return {"done": True, **incoming.as_object(decode_json(line + b"\n" + rest))}
-    if line.lstrip().startswith(b"{") and not rest:
+    if stream and not rest and line.lstrip().startswith(b"{"):
         raise incoming.cut("ended inside a record,")
     raise incoming.not_json(line + b"\n" + rest)
 

@@ -24,7 +24,6 @@ from agent_core.models.wire import (
     NotJson,
     arguments_text,
     as_count,
-    as_text,
     clean_text,
     decode_json,
     with_ids,
@@ -260,10 +259,12 @@ class _Reading:
         self.answered = True
         for key in ("reasoning_content", "reasoning"):
             if said.get(key):
-                self.thinking.append(as_text(said[key], key))
+                self.thinking.append(self.incoming.as_text(said[key], key))
                 break
         self.calls.add(said.get("tool_calls"), whole=said is message)
-        return self.buffer.add(as_text(said.get("content") or said.get("refusal"), "content"))
+        return self.buffer.add(
+            self.incoming.as_text(said.get("content") or said.get("refusal"), "content")
+        )
 
     def _check(self, ended: bool) -> None:
         """Whether what has been read is an answer, and all of it."""

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from math import isinf
 from typing import Any
 
-from agent_core.errors import BadResponse
 from agent_core.messages import JsonObject, JsonValue, Message, ToolCall
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -72,12 +71,8 @@ def as_count(value: JsonValue) -> int | None:
     return None
 
 
-def as_text(value: JsonValue, where: str) -> str:
-    """Text that may be null or a list of parts.
-
-    Raises:
-        BadResponse: it is something else.
-    """
+def as_text(value: JsonValue) -> str | None:
+    """Text that may be null or a list of parts; None for anything else."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -85,7 +80,7 @@ def as_text(value: JsonValue, where: str) -> str:
     if isinstance(value, list):
         parts = [each.get("text") if isinstance(each, dict) else each for each in value]
         return "".join(each for each in parts if isinstance(each, str))
-    raise BadResponse(f"expected text or null at {where}, got {type(value).__name__}")
+    return None
 
 
 def read_calls(value: JsonValue) -> list[ToolCall]:
