@@ -101,9 +101,14 @@ class Retriever(Protocol):
 class Embedder(Protocol):
     """Texts to vectors: float32, one row a text, in the order of the texts."""
 
-    name: str
-    dimension: int
-    max_tokens: int | None
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def max_tokens(self) -> int | None: ...
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
 

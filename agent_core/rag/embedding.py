@@ -124,6 +124,11 @@ class CachedEmbedder:
         """The embedder's."""
         return self._embedder.max_tokens
 
+    def unknown_share(self, text: str) -> float | None:
+        """The share of a text's tokens that the embedder does not know; None if it cannot tell."""
+        ask = getattr(self._embedder, "unknown_share", None)
+        return None if ask is None else float(ask(text))
+
     def embed_query(self, text: str) -> Vectors:
         """One vector, read-only."""
         with scope(EmbeddingStarted(self.name, 1, len(text))) as embedding:

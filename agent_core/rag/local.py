@@ -69,6 +69,13 @@ class SentenceTransformerEmbedder:
         row: Vectors = self._encode(self._model.encode_query, [text])[0]
         return row
 
+    def unknown_share(self, text: str) -> float:
+        """The share of a text's tokens that the model does not know."""
+        with self._lock:
+            tokens = self._model.tokenizer.tokenize(text, verbose=False)
+        unknown = self._model.tokenizer.unk_token
+        return tokens.count(unknown) / len(tokens) if tokens else 0.0
+
     def _encode(self, encode: Any, texts: list[str]) -> Vectors:
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
