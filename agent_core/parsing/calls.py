@@ -1,0 +1,249 @@
+"""From a JSON value to a call: which key holds the name, which the arguments, what wraps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_core.messages import JsonObject, JsonValue
+from agent_core.parsing.json_reader import JsonReader
+from agent_core.parsing.outcome import Refusal, RepairLog, snippet
+from agent_core.parsing.toolset import Toolset
+
+_NAME_KEYS = (
+    "name", "tool", "tool_name", "function", "function_name", "action", "action_name",
+    "工具", "工具名", "工具名称", "行动", "动作", "函数", "名称",
+)  # fmt: skip
+_ARGUMENT_KEYS = (
+    "arguments", "parameters", "args", "params", "input", "tool_input", "action_input",
+    "kwargs", "参数", "输入", "行动输入", "动作输入", "工具输入",
+)  # fmt: skip
+_WRAPPERS = ("tool_call", "tool_calls", "function_call", "function", "action", "call", "tool")
+_BESIDE = frozenset({
+    "id", "type", "index", "call_id", "tool_call_id", "thought", "thoughts", "thinking", "reason",
+    "reasoning", "explanation", "comment", "思考", "理由", "原因",
+})  # fmt: skip
+_ANSWER_KEYS = (
+    "answer", "final_answer", "response", "text", "content", "output", "result", "答案", "回答",
+)  # fmt: skip
+_SCHEMA_KEYS = frozenset({
+    "type", "properties", "required", "additionalProperties", "description", "title", "$schema",
+})  # fmt: skip
+_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+NOTHING = frozenset({"", "none", "null", "n/a", "na", "{}", "无", "空", "没有", "無"})
+_MAX_WRAPPERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a registered tool. `arguments` is None where the model gave none at all."""
+
+    name: str
+    arguments: JsonObject | None
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A final answer that was written like a call."""
+
+    text: str
+
+
+def call_in(value: JsonValue, tools: Toolset, log: RepairLog, at: int) -> Call | Answer | None:
+    """The call that `value` is, or None where it is data.
+
+    Raises `Refusal` for what is meant as a call and cannot be run.
+    """
+    more = 0
+    for _ in range(_MAX_WRAPPERS):
+        if isinstance(value, list):
+            if not value or not isinstance(value[0], dict):
+                return None
+            more = len(value) - 1
+            value = value[0]
+        if not isinstance(value, dict):
+            return None
+        wrapper = next((k for k in _WRAPPERS if isinstance(value.get(k), (dict, list))), None)
+        if wrapper is None or (wrapper in _NAME_KEYS and "name" in value):
+            break
+        log.add("wrapper", at, wrapper, "")
+        value = value[wrapper]
+    if not isinstance(value, dict):
+        return None
+    return _from_object(value, tools, log, at, more)
+
+
+def _from_object(
+    value: JsonObject, tools: Toolset, log: RepairLog, at: int, more: int
+) -> Call | Answer | None:
+    name_keys = [key for key in _NAME_KEYS if key in value]
+    argument_keys = [key for key in _ARGUMENT_KEYS if key in value]
+    if not name_keys:
+        return _keyed_by_name(value, tools, log, at, more)
+    name = _only(value, name_keys, "name")
+    if not argument_keys:
+        return _flat(value, name, name_keys, tools, log, at, more)
+    if not isinstance(name, str):
+        raise Refusal("bad_name", f"expected the name of a tool, got {name!r:.80}")
+    if len(argument_keys) > 1:
+        log.add("duplicate_arguments", at, argument_keys[1], argument_keys[0])
+    raw = _only(value, argument_keys, "arguments")
+    if tools.is_final(name):
+        return Answer(answer_text(raw))
+    known = tools.require(name)
+    if known != name:
+        log.add("name", at, name, known)
+    return Call(known, arguments_of(known, raw, tools, log, at), more)
+
+
+def _only(value: JsonObject, keys: list[str], what: str) -> JsonValue:
+    """The value of `keys`, which have to agree."""
+    first = value[keys[0]]
+    for key in keys[1:]:
+        if value[key] != first or repr(value[key]) != repr(first):
+            raise Refusal(
+                "ambiguous", f"two different {what}s: {keys[0]!r} and {key!r} do not agree"
+            )
+    return first
+
+
+def _keyed_by_name(
+    value: JsonObject, tools: Toolset, log: RepairLog, at: int, more: int
+) -> Call | Answer | None:
+    keys = [key for key in value if key not in _BESIDE]
+    if len(keys) != 1:
+        return None
+    key = keys[0]
+    if tools.is_final(key):
+        return Answer(answer_text(value[key]))
+    if key not in tools:
+        return None
+    log.add("wrapper", at, key, "name")
+    return Call(key, arguments_of(key, value[key], tools, log, at), more)
+
+
+def _flat(
+    value: JsonObject,
+    name: JsonValue,
+    name_keys: list[str],
+    tools: Toolset,
+    log: RepairLog,
+    at: int,
+    more: int,
+) -> Call | Answer | None:
+    """A name without arguments, or with the arguments beside it."""
+    known = tools.find(name) if isinstance(name, str) else None
+    if known is None:
+        if tools.is_final(name):
+            rest = {k: v for k, v in value.items() if k not in name_keys and k not in _BESIDE}
+            return Answer(answer_text(rest)) if rest else None
+        return None
+    rest = {k: v for k, v in value.items() if k not in name_keys and k not in _BESIDE}
+    if not rest:
+        return Call(known, None, more)
+    schema = tools.schema(known)
+    if "description" in rest or (
+        schema is not None and not all(tools.declares(known, k) for k in rest)
+    ):
+        raise Refusal(
+            "bad_arguments", f"expected the arguments of {known} in one object, got {list(rest)!r:.80}",
+            tool=known,
+        )  # fmt: skip
+    log.add("flat", at, ", ".join(rest), "arguments")
+    return Call(known, arguments_of(known, rest, tools, log, at), more)
+
+
+def arguments_of(name: str, raw: JsonValue, tools: Toolset, log: RepairLog, at: int) -> JsonObject:
+    """The arguments in `raw`, which a model may have encoded twice or left out."""
+    if raw is None:
+        log.add("no_arguments", at, "null", "{}")
+        return {}
+    if isinstance(raw, str):
+        raw = _decoded(name, raw, tools, log, at)
+    if not isinstance(raw, dict):
+        raise Refusal(
+            "bad_arguments",
+            f"expected an object with the arguments of {name}, got {snippet(repr(raw))}",
+            tool=name,
+        )
+    return _out_of_schema(name, raw, tools, log, at)
+
+
+def _decoded(name: str, raw: str, tools: Toolset, log: RepairLog, at: int) -> JsonValue:
+    text = raw.strip()
+    if text.lower() in NOTHING:
+        log.add("no_arguments", at, raw, "{}")
+        return {}
+    if text[0] in "{｛":
+        value, end = JsonReader(text, log, ended=True).read(0)
+        if text[end:].strip():
+            raise Refusal(
+                "bad_arguments", f"text after the arguments of {name}: {snippet(text[end:])!r}",
+                tool=name,
+            )  # fmt: skip
+        log.add("double_encoded", at, raw, text)
+        return value
+    return plain_arguments(name, raw, tools, log, at)
+
+
+def plain_arguments(name: str, text: str, tools: Toolset, log: RepairLog, at: int) -> JsonObject:
+    """Plain text as the only argument, where the schema leaves no doubt which one it is."""
+    parameter = tools.plain_parameter(name)
+    if parameter is None or text.lstrip()[:1] in ("{", "[", "｛", "［"):
+        raise Refusal(
+            "bad_arguments",
+            f"expected an object with the arguments of {name}, got {snippet(text)!r}",
+            tool=name,
+        )
+    log.add("plain_input", at, text, parameter)
+    return {parameter: text}
+
+
+def _out_of_schema(
+    name: str, raw: JsonObject, tools: Toolset, log: RepairLog, at: int
+) -> JsonObject:
+    """The values inside an echoed schema; a schema that holds none is refused."""
+    properties = raw.get("properties")
+    if not isinstance(properties, dict) or not raw.keys() <= _SCHEMA_KEYS:
+        return raw
+    if tools.declares(name, "properties"):
+        return raw
+    if not properties or any(_is_schema(value) for value in properties.values()):
+        raise Refusal(
+            "bad_arguments", f"the schema of {name} stands where its values belong", tool=name
+        )
+    log.add("schema_echo", at, "properties", "")
+    return properties
+
+
+def _is_schema(value: JsonValue) -> bool:
+    return isinstance(value, dict) and (
+        (isinstance(value.get("type"), str) and value["type"] in _TYPES) or "enum" in value
+    )
+
+
+def answer_text(raw: JsonValue) -> str:
+    """The answer in the arguments of a call of "Final Answer"."""
+    if isinstance(raw, dict) and len(raw) == 1:
+        key, value = next(iter(raw.items()))
+        if isinstance(value, str) or key in _ANSWER_KEYS:
+            raw = value
+    return raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
+
+
+def nested_call(name: str, arguments: JsonObject) -> JsonObject | None:
+    """The arguments inside a whole call that was given as the input of the same tool."""
+    if len(arguments) != 2 or not isinstance(arguments.get("name"), str):
+        return None
+    if arguments["name"] != name:
+        return None
+    inner = next((arguments[key] for key in _ARGUMENT_KEYS if key in arguments), None)
+    return inner if isinstance(inner, dict) else None
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """`value` where it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}

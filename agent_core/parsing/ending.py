@@ -1,0 +1,119 @@
+"""What follows a decision: where its text is cut, and what may be passed over as residue."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from agent_core.parsing.labels import LABEL_HEAD, Label, label_at
+from agent_core.parsing.notations import skip_space, tag_at
+
+_DULL = re.compile(
+    rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|>|<))[^\n]*+(?:\n|\Z)(?!\Z))*+", re.IGNORECASE
+)
+_TURN = re.compile(
+    r"[ \t\r]*+<(?:tool_response|observation|[|｜](?:im_start|start_header_id|User|user|Assistant"
+    r"|assistant|tool)[|｜])",
+)
+_FENCE = re.compile(r"[ \t\r]*+(`{3,}+|~{3,}+)")
+_RESIDUE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060`*)\]}｝］）;；,.。…]++")
+_HALF_STOP = ("observation:", "观察：", "观察:", "观察结果")
+_END_TOKEN = re.compile(r"(?:<[|｜][^|｜<>\s]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>|\[/INST\])\s*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where the text of a decision stops, and at what: a kind of label, `turn`, or None."""
+
+    pos: int
+    kind: str | None
+
+
+def next_cut(text: str, pos: int, *, inputs: bool = False) -> Ending:
+    """The next line from `pos` on that begins something else, outside fences and quotes.
+
+    `pos` stands inside a line, whose rest is passed over. With `inputs`, labels of an action's
+    input count too.
+    """
+    at = _next_line(text, pos)
+    while at < len(text):
+        dull = _DULL.match(text, at)
+        at = dull.end() if dull else at
+        fence = _FENCE.match(text, at)
+        if fence is not None:
+            at = past_fence_block(text, fence.end(), fence[1])
+            continue
+        if _TURN.match(text, at):
+            return Ending(at, "observation" if "esponse" in text[at : at + 40] else "turn")
+        label = label_at(text, at)
+        if label is not None and _cuts(text, label, inputs=inputs):
+            return Ending(at, label.kind)
+        at = _next_line(text, at)
+    return Ending(len(text), None)
+
+
+def _cuts(text: str, label: Label, *, inputs: bool) -> bool:
+    if label.kind == "input":
+        return inputs and (label.separated or label.alone or text[label.end : label.end + 1] == "{")
+    if label.kind in {"question", "turn"}:
+        return label.separated
+    return label.strong and (label.separated or label.alone)
+
+
+def _next_line(text: str, pos: int) -> int:
+    found = text.find("\n", pos)
+    return found + 1 if found >= 0 else len(text)
+
+
+def past_fence_block(text: str, pos: int, mark: str) -> int:
+    """The line after the fence that closes the one opened before `pos`, or the end."""
+    at = pos
+    while True:
+        at = text.find("\n", at)
+        if at < 0:
+            return len(text)
+        at += 1
+        begin = skip_blanks(text, at)
+        if text.startswith(mark, begin):
+            return _next_line(text, begin)
+
+
+def skip_blanks(text: str, pos: int) -> int:
+    """The next character that is no blank, on the same line."""
+    while pos < len(text) and text[pos] in " \t\r":
+        pos += 1
+    return pos
+
+
+def residue(text: str, pos: int) -> int:
+    """Past what may trail a call without meaning anything: closers, tags, fences, comments."""
+    while pos < len(text):
+        start = pos
+        found = _RESIDUE.match(text, pos)
+        pos = tag_at(text, found.end() if found else pos)
+        if text.startswith(("//", "#"), pos):
+            pos = _next_line(text, pos)
+        elif text.startswith("/*", pos) or text.startswith("<!--", pos):
+            closer = "*/" if text[pos] == "/" else "-->"
+            end = text.find(closer, pos)
+            pos = end + len(closer) if end >= 0 else len(text)
+        if pos == start:
+            break
+    rest = text[pos : pos + 20].lower()
+    if rest and len(text) - pos < 20 and any(stop.startswith(rest) for stop in _HALF_STOP):
+        return len(text)
+    return pos
+
+
+def clean_answer(text: str, bold: str = "") -> str:
+    """An answer without end tokens, half a stop string, or bold marks opened by its label."""
+    text = text.strip()
+    while token := _END_TOKEN.search(text, max(0, len(text) - 60)):
+        text = text[: token.start()].rstrip()
+    last = text.rfind("\n") + 1
+    tail = text[last:].strip().lower()
+    if last and len(tail) > 3 and "observation:".startswith(tail):
+        text = text[:last].rstrip()
+    if bold and text.endswith(bold):
+        text = text.removesuffix(bold).rstrip()
+    return text

@@ -1,0 +1,149 @@
+"""The labels of a ReAct reply, in English and Chinese, and how models disguise them.
+
+A label counts only at the start of a line. It may be bold, numbered, bracketed, a heading or
+a list item, written in any case, followed by its translation, with a full-width colon.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_core.messages import Language
+
+LabelKind = Literal["thought", "action", "input", "observation", "final", "question", "turn"]
+
+# Weak words are also everyday words: they count only where the reply is clearly a ReAct reply.
+_WORDS: tuple[tuple[LabelKind, bool, Language, str], ...] = (
+    ("input", True, "en", r"(?:action|tool|function)[ \t_-]*+(?:[0-9]{1,3}[ \t]*+)?"
+                          r"(?:inputs?|args?|arguments?|parameters?|params?)"),
+    ("final", True, "en", r"(?:the[ \t]+)?final[ \t_-]*+(?:answer|response|reply)"),
+    ("observation", True, "en", r"observations?|tool[ \t_-]*+(?:output|result|response)s?"),
+    ("thought", True, "en", r"thoughts?|thinking|reasoning"),
+    ("action", True, "en", r"(?:next[ \t]+)?actions?(?:[ \t_]name)?"),
+    ("action", False, "en", r"tools?(?:[ \t_](?:name|call|use))?|function(?:[ \t_](?:name|call))?"),
+    ("input", False, "en", r"inputs?|args|arguments|parameters|params"),
+    ("final", False, "en", r"answer|final"),
+    ("question", False, "en", r"question"),
+    ("turn", False, "en", r"user|human|assistant|system"),
+    ("input", True, "zh", r"(?:行动|动作|行動|動作|操作|工具|函数)(?:的)?(?:输入|輸入|参数|參數)"),
+    ("final", True, "zh", r"最[终終后後](?:的)?(?:答案|回答|答复|答覆|回复|回覆|结果|結果)"),
+    ("observation", True, "zh", r"(?:观察|觀察|观测|觀測)(?:到的)?(?:结果|結果)?"
+                                r"|工具(?:的)?(?:输出|輸出|结果|結果|返回)(?:结果|結果)?"),
+    ("thought", True, "zh", r"思考(?:过程|過程)?|想法|思路|推理(?:过程|過程)?"),
+    ("action", True, "zh", r"(?:下一步)?(?:行动|动作|行動|動作)(?:名称|名稱)?"),
+    ("action", False, "zh", r"(?:使用|调用|調用)?工具(?:名称|名稱|调用|調用)?|操作"
+                            r"|(?:调用|調用)?(?:函数|函數)"),
+    ("input", False, "zh", r"输入(?:参数)?|輸入(?:參數)?|参数|參數"),
+    ("final", False, "zh", r"答案|回答"),
+    ("question", False, "zh", r"(?:用户|用戶)?(?:问题|問題)"),
+    ("turn", False, "zh", r"用户|用戶|助手|系统"),
+)  # fmt: skip
+
+_BLANK = r"[ \t\r\u00a0\u3000]*+"
+_HEAD = (
+    _BLANK
+    + r"(?:(?:[-•·–*+][ \t]++|[0-9]{1,2}[.)、．][ \t]*+)(?=[^ \t]))?+"  # list item
+    + r"(?:\#{1,6}[ \t]*+)?+"  # heading
+    + r"[*_]{0,3}+"
+    + r"[【\[［「〔（(]?+"
+    + _BLANK
+)
+_WORD = "|".join(f"(?P<w{index}>{pattern})" for index, (*_, pattern) in enumerate(_WORDS))
+_TAIL = (
+    r"(?![A-Za-z_])"
+    r"(?:[ \t]*+[#№]?[0-9０-９]{1,3}+(?![\w.]))?+"  # number
+    r"(?:[ \t]*+[（(\[][^()（）\[\]\n:：]{1,20}+[)）\]])?+"  # translation
+    r"[】\]］」〕）)]?+"
+    r"(?P<bold_before>[*_]{0,3}+)" + _BLANK
+)
+_NAMED_HEAD = _HEAD.replace("[*_]{0,3}+", "(?P<bold>[*_]{0,3}+)").replace(
+    "[【\\[［「〔（(]?+", "(?P<bracket>[【\\[［「〔（(]?+)"
+)
+_LABEL = re.compile(_NAMED_HEAD + f"(?:{_WORD})" + _TAIL, re.IGNORECASE)
+LABEL_HEAD = _HEAD + "(?:" + "|".join(pattern for *_, pattern in _WORDS) + ")" + r"(?![A-Za-z_])"
+"""How a line with a label begins, for expressions that pass over all other lines."""
+
+_SEPARATOR = re.compile(r"[:：﹕︰∶꞉]|[=＝]|(?:->|→|-|—|–)(?=[ \t])")
+_AFTER = re.compile(_BLANK)
+_BOLD_AFTER = re.compile(r"[*_]{1,3}+")
+
+_MAX_INDENT = 64  # bounds the look back, so that it stays linear
+_LINE_END = re.compile(r"[ \t\r\u00a0\u3000]*+(?:\n|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label at the start of a line.
+
+    Attributes:
+        kind: what it announces.
+        strong: it can hardly be an everyday word.
+        start: offset of the line it stands on.
+        indent: blanks before it.
+        end: offset of its value.
+        separated: a colon or the like follows; otherwise the label stands alone or runs on.
+        alone: nothing else stands on its line.
+        bold: bold marks that were opened before it and not yet closed.
+    """
+
+    kind: LabelKind
+    strong: bool
+    language: Language
+    start: int
+    indent: int
+    end: int
+    separated: bool
+    alone: bool
+    bold: str
+
+
+def label_at(text: str, pos: int) -> Label | None:
+    """The label that begins the line at `pos`, or None.
+
+    Whether a label without a colon counts is for the caller to say: it may be a word of prose.
+    """
+    found = _LABEL.match(text, pos)
+    if found is None:
+        return None
+    index = int(str(found.lastgroup)[1:]) if str(found.lastgroup)[0] == "w" else _which(found)
+    kind, strong, language, _ = _WORDS[index]
+    bold = found["bold"] if not found["bold_before"] else ""
+    end = found.end()
+    separator = _SEPARATOR.match(text, end)
+    bracketed = found["bracket"] in ("【", "「", "〔", "［") and found["bracket"] != ""
+    if separator is not None:
+        end = separator.end()
+        closing = _BOLD_AFTER.match(text, end) if bold else None
+        if closing is not None:
+            bold, end = "", closing.end()
+    after = _AFTER.match(text, end)
+    end = after.end() if after else end
+    return Label(
+        kind,
+        strong,
+        language,
+        start=pos,
+        indent=len(text[pos : found.start("bold")].expandtabs(4)),
+        end=end,
+        separated=separator is not None or bracketed,
+        alone=_LINE_END.match(text, end) is not None,
+        bold=bold,
+    )
+
+
+def _which(found: re.Match[str]) -> int:
+    return next(i for i in range(len(_WORDS)) if found[f"w{i}"] is not None)
+
+
+def announces(text: str, pos: int, kind: LabelKind | None = None) -> bool:
+    """Whether at the visible character `pos` a line begins with an unmistakable label."""
+    floor = max(0, pos - _MAX_INDENT)
+    start = text.rfind("\n", floor, pos) + 1
+    if (start == 0 and floor > 0) or text[start:pos].strip():
+        return False
+    label = label_at(text, start)
+    if label is None or not label.strong or not label.separated:
+        return False
+    return kind is None or label.kind == kind

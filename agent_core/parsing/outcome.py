@@ -1,0 +1,59 @@
+"""What travels between the stages of the parser: repairs found so far, and refusals."""
+
+from __future__ import annotations
+
+from agent_core.messages import FormatErrorCode, Repair
+
+_KEPT = 100  # occurrences recorded one by one; a hostile reply may hold a million
+_SNIPPET = 60  # characters of a repaired piece that are kept
+
+
+class Refusal(Exception):  # noqa: N818  (it never leaves the package)
+    """Why a reply cannot be used. It becomes a `FormatError` before a caller sees it.
+
+    `tool` is the tool the call was for, if known: the hint then shows its parameters.
+    """
+
+    def __init__(self, code: FormatErrorCode, message: str, *, tool: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.tool = tool
+
+
+class RepairLog:
+    """The repairs of one reply, in order.
+
+    All are recorded up to a bound; past it only the first of each further kind.
+    """
+
+    def __init__(self) -> None:
+        self._repairs: list[Repair] = []
+        self._kinds: set[str] = set()
+
+    def add(self, kind: str, where: int | str, before: str, after: str) -> None:
+        """Record one repair; `where` is a character offset or a JSON path."""
+        if len(self._repairs) < _KEPT or kind not in self._kinds:
+            self._kinds.add(kind)
+            self._repairs.append(Repair(kind, str(where), snippet(before), snippet(after)))
+
+    def mark(self) -> int:
+        """A point to roll back to, when a tentative reading turns out to be prose."""
+        return len(self._repairs)
+
+    def rollback(self, mark: int) -> None:
+        """Forget what was recorded after `mark`."""
+        del self._repairs[mark:]
+        self._kinds = {repair.kind for repair in self._repairs}
+
+    def all(self) -> tuple[Repair, ...]:
+        """Everything recorded."""
+        return tuple(self._repairs)
+
+
+def snippet(text: str, limit: int = _SNIPPET) -> str:
+    """`text`, shortened in the middle when it is long."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}…{text[-half:]}"

@@ -1,0 +1,144 @@
+"""`parse_reply`: the text of a reply in, a decision out. It never raises."""
+
+from __future__ import annotations
+
+import re
+
+from agent_core.messages import (
+    Actions,
+    FormatError,
+    Language,
+    ParsedReply,
+    Protocol,
+)
+from agent_core.parsing.decide import Decided, ReplyPass
+from agent_core.parsing.fast import parse_clean
+from agent_core.parsing.hints import hint_for
+from agent_core.parsing.json_reader import MAX_CHARS
+from agent_core.parsing.labels import label_at
+from agent_core.parsing.outcome import Refusal, RepairLog
+from agent_core.parsing.prepare import mend_surrogates, reveal_labels, unwrap
+from agent_core.parsing.toolset import Tools, Toolset
+
+WHOLE = frozenset({"stop"})
+CUT = frozenset({"length", "max_tokens"})
+_CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+_SAMPLE = 2_000  # characters looked at to tell the language
+
+
+def parse_reply(
+    text: str,
+    *,
+    tools: Tools,
+    protocol: Protocol | None = None,
+    finish_reason: str | None = None,
+    language: Language | None = None,
+    max_chars: int = MAX_CHARS,
+) -> ParsedReply:
+    """Read a model's reply.
+
+    Args:
+        text: the reply as the model wrote it; any string.
+        tools: the registered tools: names, or a mapping of names to JSON Schemas.
+        protocol: the protocol in use. Every notation is accepted in each; it decides which
+            shape a hint shows, and with `native` prose is the answer.
+        finish_reason: what the server said. Only `stop` proves that the reply is whole; with
+            `length` a call at its very end is refused.
+        language: of hints; None takes the reply's own.
+        max_chars: longer replies are refused.
+    """
+    clean = parse_clean(text, tools, finish_reason, max_chars)
+    if clean is not None:
+        return clean
+    toolset = Toolset.of(tools)
+    log = RepairLog()
+    try:
+        decided = _decide(text, toolset, log, protocol, finish_reason, max_chars)
+    except Refusal as refusal:
+        safe, _ = mend_surrogates(text[:_SAMPLE])
+        return ParsedReply(
+            None,
+            None,
+            format_error(refusal, toolset, protocol, language or language_of(safe)),
+            log.all(),
+        )
+    thought = decided.thought or None
+    return ParsedReply(thought, reason_in(thought), decided.decision, log.all(), decided.ignored)
+
+
+def _decide(
+    text: str,
+    tools: Toolset,
+    log: RepairLog,
+    protocol: Protocol | None,
+    finish_reason: str | None,
+    max_chars: int,
+) -> Decided:
+    if len(text) > max_chars:
+        raise Refusal("too_large", f"{len(text)} characters, at most {max_chars} are read")
+    text, broken = mend_surrogates(text)
+    text = reveal_labels(unwrap(text, log), log)
+    decided = ReplyPass(
+        text,
+        tools,
+        log,
+        ended=finish_reason in WHOLE,
+        cut=finish_reason in CUT,
+        native=protocol == "native",
+    ).run()
+    if broken and isinstance(decided.decision, Actions):
+        raise Refusal("unsafe", "the reply holds half of a surrogate pair")
+    return decided
+
+
+def is_complete(text: str, *, tools: Toolset, protocol: Protocol | None) -> bool:
+    """Whether no further text can change the decision that `text` holds."""
+    try:
+        return _decide(text, tools, RepairLog(), protocol, None, MAX_CHARS).complete
+    except Refusal:
+        return False
+
+
+def format_error(
+    refusal: Refusal, tools: Toolset, protocol: Protocol | None, language: Language
+) -> FormatError:
+    """The typed error for a refusal, with a hint for the model."""
+    schema = (tools.schema(refusal.tool) if refusal.tool else None) or {}
+    properties = schema.get("properties")
+    hint = hint_for(
+        refusal.code,
+        language=language,
+        protocol=protocol,
+        tools=tools,
+        tool=refusal.tool,
+        parameters=properties if isinstance(properties, dict) else (),
+    )
+    message, _ = mend_surrogates(refusal.message)
+    return FormatError(refusal.code, message, hint)
+
+
+def language_of(text: str) -> Language:
+    """`zh` when the first label is Chinese, or much of the text is."""
+    sample = text[:_SAMPLE]
+    for line in sample.split("\n", 8)[:8]:
+        label = label_at(line, 0)
+        if label is not None:
+            return "zh" if _CJK.search(line[: label.end]) else "en"
+    return "zh" if 8 * len(_CJK.findall(sample)) > len(sample) else "en"
+
+
+def reason_in(thought: str | None) -> str | None:
+    """What follows "because" or 因为 in a thought, up to the end of its sentence."""
+    if not thought:
+        return None
+    lower = thought.lower()
+    for word in ("because", "因为", "因為"):
+        at = lower.find(word)
+        if at >= 0:
+            rest = thought[at + len(word) : at + len(word) + 400].lstrip(" ,，:：")
+            found = _SENTENCE.match(rest)
+            return (found.group().strip() if found else rest.strip()) or None
+    return None
+
+
+_SENTENCE = re.compile(r"[^.。!！?？;；\n]*+(?:\.(?=\S)[^.。!！?？;；\n]*+)*+")

@@ -1,0 +1,131 @@
+"""The registered tools as the parser sees them: names, and schemas where they are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from agent_core.messages import JsonObject
+from agent_core.parsing.outcome import Refusal, snippet
+
+_INVISIBLE = re.compile(r"[\u200b-\u200f\u2060-\u2064\ufeff\u202a-\u202e\u2066-\u2069\u00ad]")
+_WRAPPING = "`\"'“”‘’＂*「」【】[]<> \t\r\u00a0\u3000"
+_TRAILING = ".。:：,，;；!！"
+_NAMESPACE = re.compile(r"(?:functions?|tools?|default_api|api)[.:/]")
+_DESCRIBED = re.compile(r"([^\s()（）]++)\s++[（(][^()（）]*+[)）][.。]?")
+_PHRASE = re.compile(
+    r"(?:(?:use|using|call|calling|invoke|run)[ \t]++)?(?:the[ \t]++)?(?P<name>[^\s]++)"
+    r"(?:[ \t]++(?:tool|function))?|(?:使用|调用|調用)?\s*+(?P<zh>[^\s工函]++)\s*+(?:工具|函数|函數)?",
+    re.IGNORECASE,
+)
+_FINAL = re.compile(
+    r"(?:final[\s_-]*(?:answer|response|reply)|finish|最[终終后後](?:的)?(?:答案|回答|答复|回复|答覆|回覆))",
+    re.IGNORECASE,
+)
+
+Tools = Iterable[Any]
+"""Names, or a mapping of names to JSON Schemas, or definitions with a name and parameters."""
+
+
+class Toolset:
+    """Looks tools up by exact name. A name is peeled of decoration, never guessed."""
+
+    def __init__(self, schemas: Mapping[str, JsonObject | None]) -> None:
+        self._schemas = schemas
+
+    @classmethod
+    def of(cls, tools: Tools) -> Toolset:
+        """Make one from any of the forms that `parse_reply` takes."""
+        if isinstance(tools, Toolset):
+            return tools
+        if isinstance(tools, Mapping):
+            return cls({str(name): _schema(value) for name, value in tools.items()})
+        schemas: dict[str, JsonObject | None] = {}
+        for tool in tools:
+            if isinstance(tool, Mapping):
+                function = tool.get("function")
+                definition = function if isinstance(function, Mapping) else tool
+                schemas[str(definition.get("name"))] = _schema(definition)
+            else:
+                schemas[str(tool)] = None
+        return cls(schemas)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._schemas
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemas)
+
+    def schema(self, name: str) -> JsonObject | None:
+        """The schema of the arguments, or None where only the name is known."""
+        return self._schemas.get(name)
+
+    def plain_parameter(self, name: str) -> str | None:
+        """The parameter that plain text fills: the only required one, if it is a string."""
+        schema = self._schemas.get(name) or {}
+        required = schema.get("required")
+        if not isinstance(required, list) or len(required) != 1:
+            return None
+        declared = self._properties(name).get(required[0])
+        is_string = isinstance(declared, Mapping) and declared.get("type") == "string"
+        return str(required[0]) if is_string else None
+
+    def declares(self, name: str, parameter: str) -> bool:
+        """Whether the tool's schema is known and has this parameter."""
+        return parameter in self._properties(name)
+
+    def _properties(self, name: str) -> Mapping[str, Any]:
+        properties = (self._schemas.get(name) or {}).get("properties")
+        return properties if isinstance(properties, Mapping) else {}
+
+    def find(self, written: str) -> str | None:
+        """The registered tool that `written` names exactly, decoration taken off, or None."""
+        name = _INVISIBLE.sub("", written).strip()
+        if name in self._schemas:
+            return name
+        name = name[: 2 * snippet_limit].strip(_WRAPPING)
+        for _ in range(4):
+            if name in self._schemas:
+                return name
+            before = name
+            name = name.rstrip(_TRAILING).strip(_WRAPPING)
+            name = name.removesuffix("()").removesuffix("（）")
+            name = _NAMESPACE.sub("", name, count=1) if _NAMESPACE.match(name) else name
+            if name == before:
+                break
+        described = _DESCRIBED.fullmatch(name)
+        if described is not None:
+            return self.find(described[1])
+        phrase = _PHRASE.fullmatch(name)
+        if phrase is not None:
+            inner = (phrase["name"] or phrase["zh"] or "").strip(_WRAPPING)
+            return inner if inner in self._schemas else None
+        return None
+
+    def require(self, written: object) -> str:
+        """Like `find`, but an unknown or unusable name is refused."""
+        if not isinstance(written, str) or not written.strip():
+            raise Refusal("bad_name", f"expected the name of a tool, got {written!r:.80}")
+        name = self.find(written)
+        if name is None:
+            raise Refusal("unknown_tool", f"no tool is called {snippet(written.strip())!r}")
+        return name
+
+    def is_final(self, written: object) -> bool:
+        """Whether a model wrote "Final Answer" where a tool's name belongs."""
+        if not isinstance(written, str) or written in self._schemas:
+            return False
+        return _FINAL.fullmatch(written.strip(_WRAPPING + _TRAILING)) is not None
+
+
+snippet_limit = 100  # longer texts are no names
+
+
+def _schema(value: object) -> JsonObject | None:
+    if not isinstance(value, Mapping):
+        return None
+    parameters = value.get("parameters")
+    if isinstance(parameters, Mapping) and "properties" not in value:
+        return dict(parameters)
+    return dict(value)
