@@ -143,12 +143,14 @@ def drift_of(
     *,
     recorded_tools: Sequence[ToolDefinition] = (),
     tools: Sequence[ToolDefinition] | None = None,
+    diverged: bool = False,
 ) -> Drift:
     """Explain what a replay has shown.
 
     Args:
         recorded_tools: the definitions when it was recorded.
         tools: the definitions now; None when they are not known.
+        diverged: the run left its way, so that requests too many or too few are no news.
     """
     roots = compare_tools(recorded_tools, tools) if tools is not None else []
     groups: dict[tuple[str, bool], _Group] = {
@@ -163,7 +165,7 @@ def drift_of(
             _file(groups, difference, number)
     causes = [_cause(group) for group in groups.values()]
     causes += _respelled(player)
-    causes += _protocol(player)
+    causes += [] if diverged else _protocol(player)
     causes.sort(key=lambda cause: -_RANK[cause.severity])
     return Drift(len(player.served), tuple(causes))
 

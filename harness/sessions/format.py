@@ -293,11 +293,24 @@ def render_session(file: SessionFile) -> str:
     """Write a session file as text: the block first, the cassette below."""
     data: dict[str, Any] = {}
     if file.session is not None:
-        block = file.session.model_dump(mode="json", exclude_defaults=True)
-        data["session"] = {"version": file.session.version, **block}
+        data["session"] = session_block(file.session)
     data["version"] = _CASSETTE_VERSION
     data["interactions"] = [interaction_of(each) for each in file.exchanges]
     return dump_yaml(data)
+
+
+def session_block(session: Session) -> JsonObject:
+    """The block without what is as it is unless said; how the agent was run is always said."""
+    always = {"agent": session.agent.model_dump(), "model": session.model.model_dump()}
+    return {
+        "version": session.version,
+        **always,
+        **{
+            key: value
+            for key, value in session.model_dump(mode="json", exclude_defaults=True).items()
+            if key not in always
+        },
+    }
 
 
 def interaction_of(exchange: Exchange) -> JsonObject:

@@ -27,6 +27,7 @@ from harness.sessions.format import (
     Turn,
     load_session,
     render_session,
+    session_block,
 )
 from harness.sessions.journal import Earlier, Journal
 from harness.sessions.player import Player
@@ -218,7 +219,7 @@ class _Recording:
         return self.runner
 
     def _header(self) -> JsonObject:
-        return Session(
+        header = Session(
             agent=self.plan.agent.model_copy(
                 update={"parameters": redactor.value(self.plan.agent.parameters)}
             ),
@@ -226,7 +227,8 @@ class _Recording:
             turns=[Turn(**redactor.value(turn.model_dump())) for turn in self.plan.turns],
             provenance=self.provenance,
             seed=self.plan.seed,
-        ).model_dump(mode="json", exclude_defaults=True)
+        )
+        return session_block(header)
 
     def _provenance(self, clock: Clock) -> Provenance:
         if self.earlier.header:

@@ -160,11 +160,15 @@ class _Replay:
         """Run every turn and judge."""
         agent = self._agent(factory, observers)
         results = self._run(agent)
-        drift = drift_of(
-            self.player, recorded_tools=self.session.tools, tools=tool_definitions(agent)
+        divergence = first_divergence(
+            self.session.trajectory, [golden_turn(result) for result in results]
         )
-        golden = [golden_turn(result) for result in results]
-        divergence = first_divergence(self.session.trajectory, golden)
+        drift = drift_of(
+            self.player,
+            recorded_tools=self.session.tools,
+            tools=tool_definitions(agent),
+            diverged=_other_way(divergence),
+        )
         missed = () if self.live_tools else tuple(self.calls.missed)
         unused = () if self.live_tools else tuple(
             f"{call.tool}({call.arguments})" for call in self.calls.unused
@@ -200,10 +204,20 @@ class _Replay:
         with seeded(self.session.seed):
             for turn in self.session.turns:
                 history = results[-1].messages if results else history_of(turn)
-                results.append(agent.run(turn.question, history, cancel=self.cancel))
-                if self.cancel.is_set():
+                result = agent.run(turn.question, history, cancel=self.cancel)
+                results.append(result)
+                if self.mode == "strict" and self._went_another_way(result, len(results)):
                     break
         return results
+
+    def _went_another_way(self, result: RunResult, turn: int) -> bool:
+        recorded = self.session.trajectory[turn - 1 : turn]
+        return self.cancel.is_set() or _other_way(first_divergence(recorded, [golden_turn(result)]))
+
+
+def _other_way(divergence: Divergence | None) -> bool:
+    """Whether decisions or the number of steps differ: what follows is only consequence."""
+    return divergence is not None and divergence.what in {"decision", "steps"}
 
 
 def _replay_cassette(file: SessionFile, name: str) -> Report:

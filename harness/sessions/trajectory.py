@@ -86,7 +86,9 @@ def digest(text: str) -> str:
 def first_divergence(
     recorded: Sequence[GoldenTurn], now: Sequence[GoldenTurn]
 ) -> Divergence | None:
-    """Compare turn by turn, step by step; None when all is as it was."""
+    """Compare turn by turn, step by step; None when all is as it was, or nothing is recorded."""
+    if not recorded:
+        return None
     for number, (old, new) in enumerate(zip(recorded, now, strict=False), start=1):
         found = _compare_turn(number, old, new)
         if found is not None:
