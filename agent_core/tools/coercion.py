@@ -59,7 +59,8 @@ class _Coercer:
     def __init__(self, validator: SchemaValidator) -> None:
         self.validator = validator
         self.active: set[tuple[str, Path]] = set()
-        self.tried: dict[tuple[str, Path, int], tuple[JsonValue, JsonValue, list[Coercion]]] = {}
+        self.may_wrap = True  # one item as a list of one: never twice, and only as a last resort
+        self.tried: dict[tuple[Any, ...], tuple[JsonValue, JsonValue, list[Coercion]]] = {}
 
     def walk(self, node: Node, value: JsonValue, path: Path, out: list[Coercion]) -> JsonValue:
         key = (node.pointer, path)
@@ -98,11 +99,12 @@ class _Coercer:
         for branch in branches:
             if self._fits(branch, value):
                 return self.walk(branch, value, path, out)
-        for branch in branches:
-            result, changes = self._try(branch, value, path)
-            if changes and self._fits(branch, result):
-                out.extend(changes)
-                return result
+        for may_wrap in (False, True) if self.may_wrap else (False,):
+            for branch in branches:
+                result, changes = self._try(branch, value, path, may_wrap=may_wrap)
+                if changes and self._fits(branch, result):
+                    out.extend(changes)
+                    return result
         return value
 
     def _fits(self, node: Node, value: JsonValue) -> bool:
@@ -111,12 +113,16 @@ class _Coercer:
         except (ValueError, OverflowError):  # not JSON; validation names it
             return False
 
-    def _try(self, node: Node, value: JsonValue, path: Path) -> tuple[JsonValue, list[Coercion]]:
+    def _try(
+        self, node: Node, value: JsonValue, path: Path, *, may_wrap: bool
+    ) -> tuple[JsonValue, list[Coercion]]:
         """Coerce towards one branch; remembered, since nested unions ask again and again."""
-        key = (node.pointer, path, id(value))
+        key = (node.pointer, path, id(value), may_wrap)
         if key not in self.tried:
             changes: list[Coercion] = []
+            before, self.may_wrap = self.may_wrap, may_wrap
             result = self.walk(node, value, path, changes)
+            self.may_wrap = before
             self.tried[key] = (value, result, changes)  # keeps `value` alive, so its id is its own
         return self.tried[key][1:]
 
@@ -126,8 +132,8 @@ class _Coercer:
         if "integer" in types and "number" not in types and _is_whole_float(value):
             result = int(value)
         elif types and not any(is_type(value, each) for each in types):
-            # text last: anything can be written as text
-            for each in sorted(types, key=lambda name: name == "string"):
+            # last what takes almost anything
+            for each in sorted(types, key=lambda name: name in {"array", "string"}):
                 result = self._towards(each, node, value, path)
                 if result is not _KEEP:
                     break
@@ -149,7 +155,7 @@ class _Coercer:
         decoded = _decoded(value, list, path)
         if decoded is not _KEEP:
             return decoded
-        if value is None or isinstance(value, dict):
+        if value is None or isinstance(value, dict) or not self.may_wrap:
             return _KEEP
         if isinstance(value, str) and value.lstrip()[:1] in {"[", "{", ""}:
             return _KEEP  # a list that went wrong, not one item
@@ -157,7 +163,7 @@ class _Coercer:
         if first[0] not in node.schema:
             return _KEEP
         item = node.child(*first)
-        result, _ = self._try(item, value, (*path, 0))
+        result, _ = self._try(item, value, (*path, 0), may_wrap=False)
         return [value] if self._fits(item, result) else _KEEP
 
     def _properties(
