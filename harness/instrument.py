@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import Token
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -147,7 +149,7 @@ class RunObserver:
         logger = self._logger
         if logger is None and structlog.is_configured():
             logger = structlog.get_logger(semconv.SCOPE)
-        tracer = trace.get_tracer(semconv.SCOPE, tracer_provider=self._provider)
+        tracer = trace.get_tracer(semconv.SCOPE, _version(), self._provider)
         return RunState(
             event, self._capture, owner=self, parent=outer, logger=logger, tracer=tracer
         )
@@ -220,6 +222,11 @@ def _closing(started: events.Started, event: events.Ended, run: RunState) -> Clo
     except Exception as error:
         _trouble(error)
         return Closing({"harness.trouble": name(type(error).__name__)}, "harness.trouble")
+
+
+@cache
+def _version() -> str:
+    return version("agentrig")
 
 
 def _bind(event: events.Started, run: RunState) -> Mapping[str, Token[Any]]:

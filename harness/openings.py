@@ -79,12 +79,9 @@ def _model_call(event: events.ModelCallStarted, run: RunState) -> Opening:
         attributes[semconv.PROMPT_CHUNK_IDS] = [name(each) for each in whole]
     if part:
         attributes[semconv.CUT_CHUNK_IDS] = [name(each) for each in part]
-    if run.capture.on:
-        text, was_cut = run.prompt.captured()
-        attributes[semconv.INPUT_MESSAGES] = text
-        run.count(semconv.TRUNCATED_ATTRIBUTES, was_cut)
-        if event.tools:
-            run.put_json(attributes, semconv.TOOL_DEFINITIONS, list(event.tools))
+    run.put_messages(attributes)
+    if event.tools:
+        run.put_json(attributes, semconv.TOOL_DEFINITIONS, list(event.tools))
     return Opening(f"chat {name(event.model)}", SpanKind.CLIENT, attributes)
 
 

@@ -85,6 +85,11 @@ class RunState:
         if was_cut:
             self.count(semconv.TRUNCATED_ATTRIBUTES)
 
+    def put_messages(self, attributes: Attributes) -> None:
+        """Write the messages of the prompt, if content is on."""
+        if self.capture.on:
+            self._put(attributes, semconv.INPUT_MESSAGES, self.prompt.captured())
+
 
 class PromptHistory:
     """Describes each prompt by what is new in it.

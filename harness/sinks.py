@@ -14,7 +14,8 @@ from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
     SimpleSpanProcessor,
@@ -122,7 +123,7 @@ def otlp_sink(endpoint: str | None, *, with_content: bool, timeout: float) -> Si
     sink = Sink(name(target), exporter, with_content=with_content, batch=True)
 
     def read_refusals(response: requests.Response, *_args: Any, **_more: Any) -> None:
-        number, reason = _refusals(response)
+        number, reason = refused_spans(response)
         if number:
             sink.refused(number, reason)
 
@@ -130,9 +131,9 @@ def otlp_sink(endpoint: str | None, *, with_content: bool, timeout: float) -> Si
     return sink
 
 
-def close_within(seconds: float, sinks: Sequence[Sink]) -> None:
+def close_within(seconds: float, *providers: TracerProvider | MeterProvider) -> None:
     """Send what is left; whoever is not done in time is left behind."""
-    threads = [Thread(target=sink.shutdown, daemon=True) for sink in sinks]
+    threads = [Thread(target=provider.shutdown, daemon=True) for provider in providers]
     deadline = time.monotonic() + seconds
     for thread in threads:
         thread.start()
@@ -163,28 +164,33 @@ class LostReasons(logging.Handler):
         self._logger.propagate = self._propagate
 
 
-def _refusals(response: requests.Response) -> tuple[int, str]:
+def refused_spans(response: requests.Response) -> tuple[int, str]:
     """How many spans a good answer refuses (`partial_success`), and why."""
     if response.status_code != 200:
         return 0, ""
     try:
-        answer = ExportTraceServiceResponse.FromString(response.content)
-    except Exception:  # no protobuf, whatever the collector says it is
+        if "json" in response.headers.get("Content-Type", ""):
+            partial = response.json().get("partialSuccess") or {}
+            return int(partial.get("rejectedSpans", 0)), name(str(partial.get("errorMessage", "")))
+        refused = ExportTraceServiceResponse.FromString(response.content).partial_success
+    except Exception:  # not what the header says it is: then nothing is known to be refused
         return 0, ""
-    refused = answer.partial_success
     return refused.rejected_spans, name(refused.error_message)
 
 
 def _without_content(span: ReadableSpan) -> ReadableSpan:
     attributes = span.attributes or {}
-    if semconv.CONTENT.isdisjoint(attributes):
+    if semconv.CONTENT.isdisjoint(attributes) and semconv.CONTENT_MODE not in attributes:
         return span
+    kept = {key: attributes[key] for key in attributes if key not in semconv.CONTENT}
+    if semconv.CONTENT_MODE in kept:
+        kept[semconv.CONTENT_MODE] = "none"
     return ReadableSpan(
         name=span.name,
         context=span.context,
         parent=span.parent,
         resource=span.resource,
-        attributes={key: attributes[key] for key in attributes if key not in semconv.CONTENT},
+        attributes=kept,
         events=span.events,
         links=span.links,
         kind=span.kind,

@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from threading import current_thread, main_thread
@@ -25,6 +26,7 @@ from urllib.parse import urlsplit
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import format_trace_id
 
 from agent_core.errors import ConfigError
@@ -73,7 +75,8 @@ class Watch:
     @property
     def deliveries(self) -> list[Delivery]:
         """What became of the spans, a sink at a time."""
-        return [sink.delivery for sink in self._sinks]
+        file, *others = [sink.delivery for sink in self._sinks]
+        return [replace(file, target=str(self.path or file.target)), *others]
 
     def summary(self, reason: str = "") -> list[str]:
         """Lines for people: how many spans went where, how many were lost, and the addresses."""
@@ -131,12 +134,11 @@ def session(
     if endpoint or from_environment:
         with_content = content not in {None, "none"}
         sinks.append(otlp_sink(endpoint, with_content=with_content, timeout=_timeout(os.environ)))
-    if console or console_asked:
-        shown = ConsoleExporter(sys.stderr)
-        sinks.append(Sink("the console", shown, with_content=True, batch=False))
     provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
     for sink in sinks:
         provider.add_span_processor(sink)
+    if console or console_asked:
+        provider.add_span_processor(SimpleSpanProcessor(ConsoleExporter(sys.stderr)))
     meters = _meter_provider(os.environ)
     observer = RunObserver(
         provider,
@@ -152,9 +154,7 @@ def session(
         try:
             yield watch
         finally:
-            close_within(CLOSING_SECONDS, sinks)
-            if meters is not None:
-                meters.shutdown(timeout_millis=500)
+            close_within(CLOSING_SECONDS, provider, *([meters] if meters else []))
             for line in watch.summary(reasons.last):
                 (say or _to_stderr)(line)
     lost = sum(each.lost for each in watch.deliveries)

@@ -1,0 +1,252 @@
+"""`agentrig trace`: look at traces without a server, or send them to one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from harness.otlp_json import trace_files
+from harness.sessions.errors import SessionError
+from harness.telemetry import TRACES, traces_url
+from harness.trace.diff import causes, compare, render
+from harness.trace.explain import explain, findings
+from harness.trace.html import page
+from harness.trace.replayed import add_texts, is_session, replayed
+from harness.trace.send import send_file
+from harness.trace.spans import Trace, TraceFileError, read_traces
+from harness.trace.tree import print_trace
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_ALLOW = click.option(
+    "--allow", multiple=True, metavar="MODULE",
+    help="A module whose factories a session file may name.",
+)  # fmt: skip
+_DIRECTORY = click.option(
+    "--dir", "directory", type=click.Path(path_type=Path), default=TRACES, show_default=True,
+    help="Where the trace files are.",
+)  # fmt: skip
+
+
+@click.group()
+def trace_command() -> None:
+    """Look at traces: list, show, explain, diff, html, send.
+
+    A trace is named by the beginning of its id, by `last` (unless another is named), `last~1`, …,
+    or by a file: a trace file, of which the last trace is taken, or a session, which is replayed.
+
+    \b
+    Examples:
+      agentrig trace list
+      agentrig trace show
+      agentrig trace explain 4f1c
+      agentrig trace diff last~1 last
+      agentrig trace html last -o run.html
+      agentrig trace send .agentrig/traces/*.jsonl --otlp http://localhost:4318
+    """
+
+
+@trace_command.command("list")
+@_DIRECTORY
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a trace.")
+def list_command(directory: Path, *, as_json: bool) -> None:
+    """List the traces, newest first.
+
+    \b
+    Example:
+      agentrig trace list --json
+    """
+    for trace in reversed(_all_traces(directory)):
+        facts = _facts(trace)
+        if as_json:
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        else:
+            click.echo("  ".join(str(facts[key]) for key in _COLUMNS))
+
+
+@trace_command.command("show")
+@click.argument("name", default="last")
+@_DIRECTORY
+@_ALLOW
+@click.option("--content", is_flag=True, help="Texts of every step, not only the failed one.")
+def show_command(name: str, directory: Path, allow: tuple[str, ...], *, content: bool) -> None:
+    """Show a trace as a tree.
+
+    \b
+    Example:
+      agentrig trace show last --content
+    """
+    print_trace(_named(name, directory, allow), Console(highlight=False), content=content)
+
+
+@trace_command.command("explain")
+@click.argument("name", default="last")
+@_DIRECTORY
+@_ALLOW
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a finding.")
+def explain_command(name: str, directory: Path, allow: tuple[str, ...], *, as_json: bool) -> None:
+    """Say what is abnormal in a run, in at most ten lines.
+
+    \b
+    Example:
+      agentrig trace explain last
+    """
+    trace = _named(name, directory, allow)
+    if not as_json:
+        click.echo("\n".join(explain(trace)))
+        return
+    for each in findings(trace):
+        fields = ("severity", "question", "step", "text")
+        line = {field: getattr(each, field) for field in fields}
+        click.echo(json.dumps(line, ensure_ascii=False))
+
+
+@trace_command.command("diff")
+@click.argument("before")
+@click.argument("after")
+@_DIRECTORY
+@_ALLOW
+def diff_command(before: str, after: str, directory: Path, allow: tuple[str, ...]) -> None:
+    """Say what differs between two runs, the cause first.
+
+    Exit code 1 where they differ in more than time and tokens.
+
+    \b
+    Example:
+      agentrig trace diff last~1 last
+    """
+    difference = compare(
+        _named(before, directory, allow).root, _named(after, directory, allow).root
+    )
+    console = Console(highlight=False)
+    for line in causes(difference):
+        console.print(line, markup=False)
+    console.print(render(difference))
+    if not difference.same:
+        sys.exit(1)
+
+
+@trace_command.command("html")
+@click.argument("name", default="last")
+@_DIRECTORY
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; trace-ID.html here.")
+@click.option("--session", type=_FILE, help="Session file to take texts from.")
+@click.option("--logs", type=_FILE, help="JSON lines of log records.")
+@_ALLOW
+def html_command(
+    *,
+    name: str,
+    directory: Path,
+    output: Path | None,
+    session: Path | None,
+    logs: Path | None,
+    allow: tuple[str, ...],
+) -> None:
+    """Write a trace as one page that needs nothing else.
+
+    \b
+    Example:
+      agentrig trace html last -o run.html
+      agentrig trace html cassettes/weather.yaml
+    """
+    trace = _named(name, directory, allow)
+    if session is not None:
+        with _readable():
+            add_texts(trace, session, allow=allow)
+    output = output or Path(f"trace-{trace.trace_id[:8]}.html")
+    output.write_text(page(trace, logs=logs), "utf-8")
+    click.echo(str(output))
+
+
+@trace_command.command("send")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--otlp", required=True, help="Base URL of a collector: http://localhost:4318.")
+def send_command(files: tuple[Path, ...], otlp: str) -> None:
+    """Post trace files to a collector.
+
+    \b
+    Example:
+      agentrig trace send .agentrig/traces/*.jsonl --otlp http://localhost:4318
+    """
+    try:
+        url = traces_url(otlp)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    lost = 0
+    for file in files:
+        delivery = send_file(file, url)
+        lost += delivery.lost
+        why = f", {delivery.lost} lost ({delivery.reason})" if delivery.lost else ""
+        click.echo(f"{file}: {delivery.exported} spans to {delivery.target}{why}")
+    if lost:
+        sys.exit(3)
+
+
+_COLUMNS = ("trace_id", "started", "agent", "stop_reason", "steps", "ms")
+
+
+def _facts(trace: Trace) -> dict[str, object]:
+    root = trace.root
+    return {
+        "trace_id": trace.trace_id,
+        "started": _time(root.start),
+        "agent": root.attributes.get("gen_ai.agent.name", root.name),
+        "stop_reason": root.attributes.get("harness.stop_reason", "not ended"),
+        "steps": root.attributes.get("harness.steps", "?"),
+        "ms": round(root.milliseconds),
+        "spans": len(trace.spans()),
+        "file": str(trace.source),
+    }
+
+
+def _time(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _all_traces(directory: Path) -> list[Trace]:
+    found = []
+    for path in trace_files(directory):
+        try:
+            found += read_traces(path)
+        except TraceFileError:  # another process has only just begun it
+            continue
+    return sorted(found, key=lambda trace: trace.root.start)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn a file that cannot be used into one line."""
+    try:
+        yield
+    except (TraceFileError, SessionError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:
+    """A trace by file, id or `last`, `last~1`, …."""
+    path = Path(name)
+    if path.is_file():
+        with _readable():
+            return (replayed(path, allow=allow) if is_session(path) else read_traces(path))[-1]
+    found = _all_traces(directory)
+    if not found:
+        raise click.ClickException(
+            f"no traces in {str(directory)!r}; `agentrig run` writes them, or name a file"
+        )
+    if name == "last" or name.startswith("last~"):
+        digits = name.removeprefix("last").removeprefix("~") or "0"
+        back = int(digits) if digits.isdecimal() else len(found)
+        if back >= len(found):
+            raise click.ClickException(f"{name!r}: there are only {len(found)} traces")
+        return found[-1 - back]
+    matching = [trace for trace in found if trace.trace_id.startswith(name.lower())]
+    if len(matching) != 1:
+        what = "several traces begin with it" if matching else "no trace begins with it"
+        raise click.ClickException(f"{name!r} is no file, and as an id {what}")
+    return matching[0]
