@@ -5,7 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin
+from types import SimpleNamespace
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from agent_core.errors import ConfigError
 from agent_core.messages import JsonObject, JsonValue
@@ -78,8 +87,8 @@ def _arguments_model(
     from pydantic.errors import PydanticUserError  # noqa: PLC0415
 
     try:
-        signature = inspect.signature(function, eval_str=True)
-    except (ValueError, TypeError, NameError, AttributeError, SyntaxError) as error:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError) as error:
         raise ConfigError(f"cannot read the signature of {name!r}: {error}") from error
     bound = function.keywords if isinstance(function, functools.partial) else {}
     fields: dict[str, Any] = {}
@@ -90,12 +99,31 @@ def _arguments_model(
                 "name each parameter, or give FunctionDefinition a JSON Schema"
             )
         if parameter.name not in bound:  # what partial has bound is not for the model to choose
+            parameter = parameter.replace(annotation=_annotation(function, parameter))  # noqa: PLW2901
             fields[f"p{number}"] = _field(parameter, descriptions.get(parameter.name))
     try:
         return create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
     except (PydanticUserError, TypeError, NameError) as error:
         reason = str(error).partition("\n")[0]  # what follows is a link
         raise ConfigError(f"cannot make a schema of {name!r}: {reason}") from error
+
+
+def _annotation(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """The declared type; one that is written as text is looked up where the function is."""
+    if not isinstance(parameter.annotation, str):
+        return parameter.annotation
+    inner: Any = inspect.unwrap(getattr(function, "func", function))
+    if not inspect.isroutine(inner):
+        inner = type(inner).__call__
+    holder = SimpleNamespace(__annotations__={"type": parameter.annotation})
+    try:
+        scope = getattr(inner, "__globals__", {})
+        return get_type_hints(holder, scope, include_extras=True)["type"]
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise ConfigError(
+            f"cannot resolve the type of {str(parameter)!r}: {error}; "
+            "types have to stand at the top level of the function's module"
+        ) from error
 
 
 def _field(parameter: inspect.Parameter, description: str | None) -> tuple[Any, Any]:
