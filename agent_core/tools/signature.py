@@ -95,7 +95,7 @@ def _arguments_model(
     for number, parameter in enumerate(signature.parameters.values()):
         if parameter.kind in _REFUSED:
             raise ConfigError(
-                f"parameter {str(parameter)!r} of {name!r} {_REFUSED[parameter.kind]}; "
+                f"parameter {parameter.name!r} of {name!r} {_REFUSED[parameter.kind]}; "
                 "name each parameter, or give FunctionDefinition a JSON Schema"
             )
         if parameter.name not in bound:  # what partial has bound is not for the model to choose
@@ -121,7 +121,7 @@ def _annotation(function: Callable[..., Any], parameter: inspect.Parameter) -> A
         return get_type_hints(holder, scope, include_extras=True)["type"]
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ConfigError(
-            f"cannot resolve the type of {str(parameter)!r}: {error}; "
+            f"cannot resolve the type of parameter {parameter.name!r}: {error}; "
             "types have to stand at the top level of the function's module"
         ) from error
 
