@@ -7,6 +7,7 @@ error take. Everything is scrubbed before it is handed on to be written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from http.client import RemoteDisconnected
 from threading import Lock
 from typing import Any
 
@@ -258,7 +259,9 @@ def _kind_before_response(error: BaseException) -> ErrorKind:
     if isinstance(error, requests.Timeout | ReadTimeoutError | TimeoutError):
         return "timeout"
     inner = error.args[0] if error.args else None
-    return "reset" if isinstance(inner, ProtocolError) else "refused"
+    if not isinstance(inner, ProtocolError):
+        return "refused"
+    return "cut" if any(isinstance(each, RemoteDisconnected) for each in inner.args) else "reset"
 
 
 def _kind_while_reading(error: BaseException) -> ErrorKind:

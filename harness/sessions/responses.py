@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import io
 from collections.abc import Generator
-from http.client import IncompleteRead
+from http.client import IncompleteRead, RemoteDisconnected
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -75,8 +75,10 @@ def transport_error(
     if kind == "timeout":
         timed_out = ReadTimeoutError(pool, where, "Read timed out.")
         return requests.ReadTimeout(timed_out, request=prepared)
-    reset = OSError(errno.ECONNRESET, "Connection reset by peer")
-    return requests.ConnectionError(ProtocolError("Connection aborted.", reset), request=prepared)
+    broken: OSError = OSError(errno.ECONNRESET, "Connection reset by peer")
+    if kind == "cut":
+        broken = RemoteDisconnected("Remote end closed connection without response")
+    return requests.ConnectionError(ProtocolError("Connection aborted.", broken), request=prepared)
 
 
 class _Body(io.BufferedIOBase):

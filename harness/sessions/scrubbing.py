@@ -102,7 +102,8 @@ def _scrub_lines(text: str) -> str:
     values = [_parsed(line.strip().removeprefix(_EVENT)) for line in lines]
     if not any(isinstance(value, dict) for value in values):
         return redactor.text(text)
-    clean = _scrub_channels([redactor.value(value) for value in values])
+    # What the lines say together comes first: the beginning of a key may look like a key.
+    clean = [redactor.value(value) for value in _scrub_channels(values)]
     return "\n".join(
         redactor.text(line) if value is None else line if value == new else _line_with(line, new)
         for line, value, new in zip(lines, values, clean, strict=True)
