@@ -18,7 +18,7 @@ install-test: .venv/.installed
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(TEST)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(TEST)/python -m pip install --quiet --disable-pip-version-check -e ".[rag]" --group dev
+	$(TEST)/python -m pip install --quiet --disable-pip-version-check -e ".[rag,onnx,qdrant]" --group dev
 	touch $@
 
 test: install-test

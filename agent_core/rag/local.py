@@ -50,30 +50,30 @@ class SentenceTransformerEmbedder:
     @property
     def dimension(self) -> int:
         """Numbers in a vector; loads the model."""
-        model = self._model  # version 6 renamed the method
+        model = self.transformer  # version 6 renamed the method
         ask = getattr(model, "get_embedding_dimension", None)
         return int((ask or model.get_sentence_embedding_dimension)())
 
     @property
     def max_tokens(self) -> int | None:
         """Tokens of a text that are read; loads the model."""
-        limit = self._model.max_seq_length
+        limit = self.transformer.max_seq_length
         return None if limit is None else int(limit)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """One row a text; warns about unknown tokens and about texts that are cut."""
-        return self._encode(self._model.encode_document, list(texts))
+        return self._encode(self.transformer.encode_document, list(texts))
 
     def embed_query(self, text: str) -> Vectors:
         """One vector."""
-        row: Vectors = self._encode(self._model.encode_query, [text])[0]
+        row: Vectors = self._encode(self.transformer.encode_query, [text])[0]
         return row
 
     def unknown_share(self, text: str) -> float:
         """The share of a text's tokens that the model does not know."""
         with self._lock:
-            tokens = self._model.tokenizer.tokenize(text, verbose=False)
-        unknown = self._model.tokenizer.unk_token
+            tokens = self.transformer.tokenizer.tokenize(text, verbose=False)
+        unknown = self.transformer.tokenizer.unk_token
         return tokens.count(unknown) / len(tokens) if tokens else 0.0
 
     def _encode(self, encode: Any, texts: list[str]) -> Vectors:
@@ -91,7 +91,7 @@ class SentenceTransformerEmbedder:
         return np.asarray(vectors, dtype=np.float32)
 
     def _look_at_tokens(self, texts: list[str]) -> None:
-        tokenizer = self._model.tokenizer
+        tokenizer = self.transformer.tokenizer
         rows = tokenizer(texts, truncation=False, padding=False, verbose=False)["input_ids"]
         unknown = getattr(tokenizer, "unk_token_id", None)
         warn_about_tokens(
@@ -103,7 +103,8 @@ class SentenceTransformerEmbedder:
         )
 
     @cached_property
-    def _model(self) -> Any:
+    def transformer(self) -> Any:
+        """The loaded `SentenceTransformer`."""
         source = self._source if self._source is not None else str(packaged_minilm())
         try:
             from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes seconds
