@@ -14,13 +14,17 @@ from agent_core.parsing.toolset import Toolset
 
 _NAME_KEYS = (
     "name", "tool", "tool_name", "function", "function_name", "action", "action_name",
+    "recipient_name",
     "工具", "工具名", "工具名称", "行动", "动作", "函数", "名称",
 )  # fmt: skip
 _ARGUMENT_KEYS = (
     "arguments", "parameters", "args", "params", "input", "tool_input", "action_input",
     "kwargs", "参数", "输入", "行动输入", "动作输入", "工具输入",
 )  # fmt: skip
-_WRAPPERS = ("tool_call", "tool_calls", "function_call", "function", "action", "call", "tool")
+_WRAPPERS = (
+    "tool_call", "tool_calls", "function_call", "function", "action", "actions", "call", "calls",
+    "tool", "tools", "tool_uses",
+)  # fmt: skip
 _BESIDE = frozenset({
     "id", "type", "index", "call_id", "tool_call_id", "thought", "thoughts", "thinking", "reason",
     "reasoning", "explanation", "comment", "思考", "理由", "原因",
@@ -79,6 +83,7 @@ def call_in(value: JsonValue, tools: Toolset, log: RepairLog, at: int) -> Call |
 def _from_object(
     value: JsonObject, tools: Toolset, log: RepairLog, at: int, more: int
 ) -> Call | Answer | None:
+    value = _plain_keys(value)
     name_keys = [key for key in _NAME_KEYS if key in value]
     argument_keys = [key for key in _ARGUMENT_KEYS if key in value]
     if not name_keys:
@@ -97,6 +102,13 @@ def _from_object(
     if known != name:
         log.add("name", at, name, known)
     return Call(known, arguments_of(known, raw, tools, log, at), more)
+
+
+def _plain_keys(value: JsonObject) -> JsonObject:
+    """The object with `Name` and `Arguments` in lower case, where that hides nothing."""
+    lower = {key.lower(): item for key, item in value.items()}
+    known = any(key in lower for key in _NAME_KEYS) and not any(k in value for k in _NAME_KEYS)
+    return lower if known and len(lower) == len(value) else value
 
 
 def _only(value: JsonObject, keys: list[str], what: str) -> JsonValue:

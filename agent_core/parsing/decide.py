@@ -8,32 +8,31 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agent_core.messages import Action, Actions, FinalAnswer, Ignored
 from agent_core.parsing.actions import ActionReader, NoAction
+from agent_core.parsing.blocks import past_block, past_fence, past_quotation
 from agent_core.parsing.calls import Answer, Call
 from agent_core.parsing.ending import (
     Ending,
     clean_answer,
     next_cut,
-    past_fence_block,
+    turn_in,
     residue,
-    skip_blanks,
 )
 from agent_core.parsing.labels import LABEL_HEAD, Label, label_at
 from agent_core.parsing.notations import CallReader, Found, skip_space, tag_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.places import Places
-from agent_core.parsing.toolset import Toolset
+from agent_core.parsing.toolset import Toolset, visible
 
 _DULL = re.compile(
-    rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|>|[{{\[｛]))[^\n]*+\n)*+", re.IGNORECASE
+    rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|[>{{\[｛<]))[^\n]*+\n)*+", re.IGNORECASE
 )
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+([\w+-]*+)[ \t\r]*+(?:\n|(?=[{\[｛]))")
 _CALL_LIKE = re.compile(r"[{｛\[［]\s*+[{｛]?\s*+[\"'“”‘’＂\w]")
 _PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+[{｛]")
-_BLOCK = re.compile(r"<(example|quote|blockquote|document|context|retrieved|pre|code)\b[^<>\n]*+>")
-_OPEN_QUOTE = re.compile(r"[\"“「『]\s*+\Z")
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
 
 
@@ -90,6 +89,7 @@ class ReplyPass:
         self._prose = False
         self._refused_action = False
         self._doubt = False
+        self._fenced = ""
 
     def run(self) -> Decided:
         """Find the decision. Raises `Refusal`."""
@@ -149,20 +149,13 @@ class ReplyPass:
         """A fence, a block of quotation or a call without a label that begins the line."""
         text = self._text
         char = text[first]
-        if char in "`~":
-            fence = _FENCE.match(text, first)
-            return self._fence(first, fence) if fence else None
-        if char == ">":
+        fence = _FENCE.match(text, first) if char in "`~" else None
+        if fence is not None:
+            return self._fence(first, fence)
+        after = past_block(text, first)
+        if after > first:
             self._prose = True
-            end = text.find("\n", first)
-            return (end + 1, True) if end >= 0 else None
-        if char == "<":
-            block = _BLOCK.match(text, first)
-            end = text.find(f"</{block[1]}>", first) if block else -1
-            if block and end >= 0:
-                self._prose = True
-                return end, False
-            return None
+            return after, text[after - 1] == "\n"
         if _CALL_LIKE.match(text, first) or (not self._prose and self._python_like(first)):
             return self._unlabelled(first)
         return None
@@ -180,7 +173,7 @@ class ReplyPass:
         text = self._text
         inside = skip_space(text, fence.end())
         leading = not self._prose and not self._label_seen
-        after = past_fence_block(text, fence.end() - 1, fence[1])
+        after = past_fence(text, fence.end() - 1, fence[1])
         if inside < len(text) and (
             _CALL_LIKE.match(text, inside) or (leading and self._python_like(inside))
         ):
@@ -204,6 +197,7 @@ class ReplyPass:
         if not closed or text[after:].strip():
             raise Refusal("no_decision", "the labels stand inside a code fence")
         self._log.add("fence", pos, fence.group().strip(), "")
+        self._fenced = fence[1]
         return line, True
 
     # Special places: thinking blocks and tags.
@@ -232,7 +226,7 @@ class ReplyPass:
 
     def _tag(self, at: int, tag: str, *, at_start: bool) -> tuple[int, bool] | Decided | None:
         end = at + len(tag)
-        if not at_start and not self._call_follows(end):
+        if self._indented(at) or (not at_start and not self._call_follows(end)):
             self._prose = True
             return end, False
         found = self._calls.tagged(tag, at)
@@ -240,6 +234,12 @@ class ReplyPass:
             self._prose = True
             return found.end, False
         return self._settle(found, at)
+
+    def _indented(self, at: int) -> bool:
+        """Whether an indented block quotes what begins at `at`."""
+        line = self._text.rfind("\n", max(0, at - 64), at) + 1
+        blanks = self._text[line:at]
+        return 0 <= self._indent <= len(blanks.expandtabs(4)) - 4 and not blanks.strip()
 
     def _call_follows(self, pos: int) -> bool:
         mark = self._log.mark()
@@ -261,7 +261,7 @@ class ReplyPass:
             self._indent = label.indent
         elif label.indent >= self._indent + 4:
             return None  # an indented block quotes it
-        quoted = self._quoted_until(label)
+        quoted = past_quotation(self._text, label.start)
         if quoted >= 0:
             return quoted, False
         if label.kind == "thought":
@@ -301,20 +301,6 @@ class ReplyPass:
             return self._tools.find(line) is not None
         return label.kind == "input" and line[:1] in ("{", "`")
 
-    def _quoted_until(self, label: Label) -> int:
-        """The end of a quotation that the line before the label opens, or -1."""
-        text = self._text
-        before = text[max(0, label.start - 300) : label.start]
-        before = before.rstrip("\n\r \t").rsplit("\n", 1)[-1]
-        if not _OPEN_QUOTE.search(before):
-            return -1
-        mark = before.rstrip()[-1]
-        if mark == '"' and before.count('"') % 2 == 0:
-            return -1
-        closer = {'"': '"', "“": "”", "「": "」", "『": "』"}[mark]
-        end = text.find(closer, label.start)
-        return end + 1 if end >= 0 else len(text)
-
     def _observation(self, label: Label) -> tuple[int, bool] | Decided | None:
         if self._native and not self._label_seen:
             return None
@@ -352,7 +338,7 @@ class ReplyPass:
         if stray >= 0:
             return stray, False
         self._deny_doubt()
-        answer = clean_answer(text[label.end : cut.pos], label.bold)
+        answer = clean_answer(text[label.end : cut.pos], label.bold or self._fenced)
         if not answer:
             raise Refusal("truncated" if self._cut else "no_decision", "the final answer is empty")
         return self._answered(answer, label.start, cut)
@@ -510,16 +496,31 @@ class ReplyPass:
     def _undecided(self) -> Decided:
         text = self._text
         prose = self._without_thinking(self._begin, len(text))
-        cut = next_cut(text, self._begin) if self._native else Ending(len(text), None)
         words = clean_answer(prose)
-        if not words or words.strip("`~ \n") in ("", "json", "null", "None", "{}", "[]"):
+        if visible(words).strip("`~ \n") in ("", "json", "null", "None", "{}", "[]"):
             raise Refusal("empty", "the reply is empty")
         if self._label_seen or self._refused_action:
             raise Refusal(
                 "truncated" if self._cut else "no_decision",
                 "the reply holds neither an action nor an answer",
             )
-        return self._call_after_prose() or Decided(FinalAnswer(words, labelled=False), "")
+        call = self._call_after_prose()
+        if call is not None:
+            return call
+        if self._meant_as_call(words):
+            raise Refusal("no_decision", "something like an action, under no known label")
+        cut = turn_in(words)
+        ignored = (Ignored("observation", words[cut:]),) if cut < len(words) else ()
+        return Decided(FinalAnswer(words[:cut].rstrip(), labelled=False), "", ignored)
+
+    def _meant_as_call(self, words: str) -> bool:
+        """Whether a line ends in a tool's name after a colon and JSON stands under it."""
+        lines = words.split("\n", 40)[:40]
+        for line, below in pairwise(lines):
+            name = _AFTER_COLON.search(line[-100:])
+            if name is not None and "{" in below and self._tools.find(name[1]):
+                return True
+        return False
 
     def _call_after_prose(self) -> Decided | None:
         """A call at the very end of a line of prose, if the reply is known to end with it."""
@@ -537,6 +538,7 @@ class ReplyPass:
         return None
 
 
+_AFTER_COLON = re.compile(r"[:：=>][ \t]*+([^:：=>\n]+)\Z")
 _INLINE_CALLS = (
     '{"name"', '{ "name"', "{'name'", '{"tool', '{"function', '{"action"', '{"type"', "{name:",
 )  # fmt: skip

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from agent_core.parsing.blocks import next_line, past_block, past_quotation
 from agent_core.parsing.labels import LABEL_HEAD, Label, label_at
 from agent_core.parsing.notations import skip_space, tag_at
 
 _DULL = re.compile(
-    rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|>|<))[^\n]*+(?:\n|\Z)(?!\Z))*+", re.IGNORECASE
+    rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|>|<))[^\n]*+\n)*+",
+    re.IGNORECASE,
 )
 _TURN = re.compile(
-    r"[ \t\r]*+<(?:tool_response|observation|[|｜](?:im_start|start_header_id|User|user|Assistant"
+    r"<(?:tool_response|observation|[|｜](?:im_start|start_header_id|User|user|Assistant"
     r"|assistant|tool)[|｜])",
 )
-_FENCE = re.compile(r"[ \t\r]*+(`{3,}+|~{3,}+)")
 _RESIDUE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060`*)\]}｝］）;；,.。…]++")
 _HALF_STOP = ("observation:", "观察：", "观察:", "观察结果")
+_CLOSING_TAG = re.compile(r"</(?:final_?)?answer>\Z", re.IGNORECASE)
 _END_TOKEN = re.compile(r"(?:<[|｜][^|｜<>\s]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>|\[/INST\])\s*\Z")
 
 
@@ -35,20 +37,24 @@ def next_cut(text: str, pos: int, *, inputs: bool = False) -> Ending:
     `pos` stands inside a line, whose rest is passed over. With `inputs`, labels of an action's
     input count too.
     """
-    at = _next_line(text, pos)
+    at = next_line(text, pos)
     while at < len(text):
         dull = _DULL.match(text, at)
         at = dull.end() if dull else at
-        fence = _FENCE.match(text, at)
-        if fence is not None:
-            at = past_fence_block(text, fence.end(), fence[1])
-            continue
-        if _TURN.match(text, at):
-            return Ending(at, "observation" if "esponse" in text[at : at + 40] else "turn")
-        label = label_at(text, at)
+        first = skip_space(text, at)
+        if first >= len(text):
+            break
+        at = text.rfind("\n", at, first) + 1 or at
+        if _TURN.match(text, first):
+            return Ending(at, "observation" if "esponse" in text[first : first + 20] else "turn")
+        after = past_block(text, first)
+        label = label_at(text, at) if after == first else None
         if label is not None and _cuts(text, label, inputs=inputs):
-            return Ending(at, label.kind)
-        at = _next_line(text, at)
+            quotation = past_quotation(text, at)
+            if quotation < 0:
+                return Ending(at, label.kind)
+            after = quotation
+        at = after if after > first else next_line(text, first)
     return Ending(len(text), None)
 
 
@@ -60,29 +66,12 @@ def _cuts(text: str, label: Label, *, inputs: bool) -> bool:
     return label.strong and (label.separated or label.alone)
 
 
-def _next_line(text: str, pos: int) -> int:
-    found = text.find("\n", pos)
-    return found + 1 if found >= 0 else len(text)
-
-
-def past_fence_block(text: str, pos: int, mark: str) -> int:
-    """The line after the fence that closes the one opened before `pos`, or the end."""
-    at = pos
-    while True:
-        at = text.find("\n", at)
-        if at < 0:
-            return len(text)
-        at += 1
-        begin = skip_blanks(text, at)
-        if text.startswith(mark, begin):
-            return _next_line(text, begin)
-
-
-def skip_blanks(text: str, pos: int) -> int:
-    """The next character that is no blank, on the same line."""
-    while pos < len(text) and text[pos] in " \t\r":
-        pos += 1
-    return pos
+def turn_in(text: str) -> int:
+    """Where a turn of someone else begins in prose, as chat templates mark it, or the end."""
+    found = [
+        text.find(mark) for mark in ("\n<tool_response>", "<|im_start|>", "<|start_header_id|>")
+    ]
+    return min((at for at in found if at > 0), default=len(text))
 
 
 def residue(text: str, pos: int) -> int:
@@ -92,7 +81,7 @@ def residue(text: str, pos: int) -> int:
         found = _RESIDUE.match(text, pos)
         pos = tag_at(text, found.end() if found else pos)
         if text.startswith(("//", "#"), pos):
-            pos = _next_line(text, pos)
+            pos = next_line(text, pos)
         elif text.startswith("/*", pos) or text.startswith("<!--", pos):
             closer = "*/" if text[pos] == "/" else "-->"
             end = text.find(closer, pos)
@@ -110,6 +99,7 @@ def clean_answer(text: str, bold: str = "") -> str:
     text = text.strip()
     while token := _END_TOKEN.search(text, max(0, len(text) - 60)):
         text = text[: token.start()].rstrip()
+    text = _CLOSING_TAG.sub("", text).rstrip()
     last = text.rfind("\n") + 1
     tail = text[last:].strip().lower()
     if last and len(tail) > 3 and "observation:".startswith(tail):

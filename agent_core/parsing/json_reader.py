@@ -33,7 +33,7 @@ _LITERALS: dict[str, JsonValue] = {
     "TRUE": True, "FALSE": False, "NULL": None,
 }  # fmt: skip
 _NOT_FINITE = frozenset({"nan", "infinity", "inf", "+inf", "-inf", "+infinity", "-infinity"})
-_NO_VALUE = frozenset({"undefined", "nil", "none", "void"})
+_NO_VALUE = frozenset({"undefined", "nil", "none", "void"}) | _NOT_FINITE
 _FULL_WIDTH = str.maketrans("０１２３４５６７８９．－＋", "0123456789.-+")
 _OPEN = {"{": "}", "｛": "}", "[": "]", "［": "]", "(": ")"}
 _CLOSE = {"}": "}", "｝": "}", "]": "]", "］": "]", ")": ")", "）": ")"}
@@ -311,7 +311,13 @@ class JsonReader:
             raise Refusal("unsafe", f"{snippet(word)!r} at {pos} is code, not a value")
         if not follows and found is not None:
             raise self._cut(after)
-        if found is None or word.lower() in _NO_VALUE or follows not in (*",，}｝]］",):
+        parts = {part.lower() for part in word.split(".")} if found else set()
+        if (
+            found is None
+            or not word[0].isalpha()
+            or parts & _NO_VALUE
+            or follows not in (*",，}｝]］",)
+        ):
             raise Refusal("bad_json", f"expected a value at {pos}, got {snippet(word)!r}")
         self._log.add("bare_value", pos, found.group(), f'"{found.group()}"')
         return found.group(), stop

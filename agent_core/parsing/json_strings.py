@@ -100,6 +100,10 @@ class StringReader:
                 if not self._apostrophe(end):
                     inner.append(end)
         value = "".join(parts)
+        if is_key and inner:
+            raise Refusal("bad_json", f"quotes inside the key at {pos}")
+        if inner and len(inner) % 2 and not text[end + 1 :].strip():
+            raise Refusal("truncated", f"the string at {pos} may be cut")
         if labelled and inner:
             raise Refusal("truncated", f"the string at {pos} runs on over a label")
         self._judge(pos, end, value, inner, escapes)

@@ -47,7 +47,7 @@ _HEAD = (
     + r"(?:(?:[-•·–*+][ \t]++|[0-9]{1,2}[.)、．][ \t]*+)(?=[^ \t]))?+"  # list item
     + r"(?:\#{1,6}[ \t]*+)?+"  # heading
     + r"[*_]{0,3}+"
-    + r"[【\[［「〔（(]?+"
+    + r"[【\[［「〔（(<]?+"
     + _BLANK
 )
 _WORD = "|".join(f"(?P<w{index}>{pattern})" for index, (*_, pattern) in enumerate(_WORDS))
@@ -55,11 +55,11 @@ _TAIL = (
     r"(?![A-Za-z_])"
     r"(?:[ \t]*+[#№]?[0-9０-９]{1,3}+(?![\w.]))?+"  # number
     r"(?:[ \t]*+[（(\[][^()（）\[\]\n:：]{1,20}+[)）\]])?+"  # translation
-    r"[】\]］」〕）)]?+"
+    r"(?P<unbracket>[】\]］」〕）)>]?+)"
     r"(?P<bold_before>[*_]{0,3}+)" + _BLANK
 )
 _NAMED_HEAD = _HEAD.replace("[*_]{0,3}+", "(?P<bold>[*_]{0,3}+)").replace(
-    "[【\\[［「〔（(]?+", "(?P<bracket>[【\\[［「〔（(]?+)"
+    "[【\\[［「〔（(<]?+", "(?P<bracket>[【\\[［「〔（(<]?+)"
 )
 _LABEL = re.compile(_NAMED_HEAD + f"(?:{_WORD})" + _TAIL, re.IGNORECASE)
 LABEL_HEAD = _HEAD + "(?:" + "|".join(pattern for *_, pattern in _WORDS) + ")" + r"(?![A-Za-z_])"
@@ -69,6 +69,7 @@ _SEPARATOR = re.compile(r"[:：﹕︰∶꞉]|[=＝]|(?:->|→|-|—|–)(?=[ \t]
 _AFTER = re.compile(_BLANK)
 _BOLD_AFTER = re.compile(r"[*_]{1,3}+")
 
+_BRACKETS = frozenset({"【】", "「」", "〔〕", "［］", "[]", "<>"})
 _MAX_INDENT = 64  # bounds the look back, so that it stays linear
 _LINE_END = re.compile(r"[ \t\r\u00a0\u3000]*+(?:\n|\Z)")
 
@@ -112,7 +113,7 @@ def label_at(text: str, pos: int) -> Label | None:
     bold = found["bold"] if not found["bold_before"] else ""
     end = found.end()
     separator = _SEPARATOR.match(text, end)
-    bracketed = found["bracket"] in ("【", "「", "〔", "［") and found["bracket"] != ""
+    bracketed = found["bracket"] + found["unbracket"] in _BRACKETS
     if separator is not None:
         end = separator.end()
         closing = _BOLD_AFTER.match(text, end) if bold else None

@@ -31,7 +31,14 @@ TAGS: dict[str, str] = {
     "<|python_tag|>": "llama3",
     "[TOOL_CALLS]": "mistral",
     "<|tool_call_start|>": "pythonic",
+    "<toolcall>": "hermes",
+    "<TOOL_CALL>": "hermes",
+    "<tool_call >": "hermes",
+    "[TOOL_CALL]": "mistral",
     **dict.fromkeys(_DEEPSEEK, "deepseek"),
+    **dict.fromkeys(
+        (f"function<{bar}tool{gap}sep{bar}>" for bar in "｜|" for gap in "▁_ "), "deepseek"
+    ),
 }
 """Opening tags and the notation they begin."""
 
@@ -220,10 +227,11 @@ class CallReader:
             return self.bare(pos, "deepseek")
         written, after = word.group(), word.end()
         separator = _SEPARATOR.match(text, skip_space(text, after))
-        if separator is None:
+        if separator is not None:
+            after = separator.end()
+        elif text[after : after + 1] in ("(", "（"):
             return self.bare(pos, "deepseek")
-        after = separator.end()
-        if written == "function":
+        if separator is not None and written == "function":
             word = _NAME.match(text, skip_space(text, after))
             if word is None:
                 raise Refusal("bad_name", f"expected the name of a tool, got {text[after : after + 20]!r}")  # fmt: skip

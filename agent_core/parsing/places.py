@@ -6,16 +6,14 @@ from typing import Literal
 
 from agent_core.parsing.notations import TAGS
 
+_WORDS = ("think", "thinking", "thought", "reasoning")
 _THINKING = {
-    "<think>": "</think>",
-    "<Think>": "</Think>",
-    "<THINK>": "</THINK>",
-    "<thinking>": "</thinking>",
-    "<thought>": "</thought>",
-    "<reasoning>": "</reasoning>",
-    "[THINK]": "[/THINK]",
-    "◁think▷": "◁/think▷",
-}
+    f"<{left}{word}{right}>": f"</{word}>"
+    for name in _WORDS
+    for word in (name, name.title(), name.upper())
+    for left in ("", " ")
+    for right in ("", " ")
+} | {"[THINK]": "[/THINK]", "◁think▷": "◁/think▷"}
 _QUOTES = "`\"'“‘「『"
 
 PlaceKind = Literal["open", "close", "tag"]
@@ -28,7 +26,7 @@ class Places:
         self._text = text
         kinds: list[tuple[str, PlaceKind]] = [
             *((tag, "open") for tag in _THINKING),
-            *((tag, "close") for tag in _THINKING.values()),
+            *((tag, "close") for tag in set(_THINKING.values())),
             *((tag, "tag") for tag in TAGS),
         ]
         may_hold = "<" in text or "[" in text or "◁" in text

@@ -13,6 +13,8 @@ from agent_core.parsing.outcome import RepairLog
 
 _INVISIBLE = re.compile(r"[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _LOOK_ALIKES = str.maketrans("АаВЕеЅѕТтОоРрСсІіНһпуԛΑΒΕΙΝΟΡΤοѵ", "AaBEeSsTtOoPpCcIiHhnyqABEINOPTov")
+_LOOK_ALIKES |= {0xFF21 + i: chr(65 + i) for i in range(26)}
+_LOOK_ALIKES |= {0xFF41 + i: chr(97 + i) for i in range(26)} | {0x3000: " "}
 _BREAKS = re.compile(r"\r(?!\n)|[\x0b\x0c\x85\u2028\u2029]")
 _HEAD = 64  # characters of a line in which a label can stand
 _ESCAPED_BREAK = re.compile(r"(?<!\\)(?:\\r)?\\n")
@@ -59,7 +61,8 @@ def _break_lines(text: str, log: RepairLog) -> str:
 def _revealed(line: str, log: RepairLog) -> str:
     head = line[:_HEAD]
     plain = _INVISIBLE.sub("", head).translate(_LOOK_ALIKES)
-    if plain == head or label_at(head, 0) is not None:
+    raw = label_at(head, 0)
+    if plain == head or (raw is not None and raw.separated):
         return line
     label = label_at(plain, 0)
     if label is None or not label.separated:

@@ -28,6 +28,11 @@ Tools = Iterable[Any]
 """Names, or a mapping of names to JSON Schemas, or definitions with a name and parameters."""
 
 
+def visible(text: str) -> str:
+    """`text` without characters that cannot be seen."""
+    return _INVISIBLE.sub("", text)
+
+
 class Toolset:
     """Looks tools up by exact name. A name is peeled of decoration, never guessed."""
 
@@ -81,7 +86,7 @@ class Toolset:
 
     def find(self, written: str) -> str | None:
         """The registered tool that `written` names exactly, decoration taken off, or None."""
-        name = _INVISIBLE.sub("", written).strip()
+        name = visible(written).strip()
         if name in self._schemas:
             return name
         name = name[: 2 * snippet_limit].strip(_WRAPPING)

@@ -1,0 +1,65 @@
+"""Blocks whose text is data: fences, block quotes, examples, comments, quotations."""
+
+from __future__ import annotations
+
+import re
+
+_FENCE = re.compile(r"(`{3,}+|~{3,}+|'{3}|\"{3})")
+_ELEMENT = re.compile(
+    r"<(example|quote|blockquote|document|context|retrieved|note|pre|code)\b[^<>\n]{0,100}+>"
+)
+_OPENING = {'"': '"', "“": "”", "「": "」", "『": "』"}
+_LOOK_BACK = 300  # characters of the line before a label
+
+
+def next_line(text: str, pos: int) -> int:
+    """The start of the line after the one that `pos` stands on, or the end."""
+    found = text.find("\n", pos)
+    return found + 1 if found >= 0 else len(text)
+
+
+def past_fence(text: str, pos: int, mark: str) -> int:
+    """The line after the fence that closes the one opened before `pos`, or the end."""
+    at = pos
+    while at < len(text):
+        at = next_line(text, at)
+        begin = at
+        while begin < len(text) and text[begin] in " \t\r":
+            begin += 1
+        if text.startswith(mark, begin):
+            return next_line(text, begin)
+    return len(text)
+
+
+def past_block(text: str, first: int) -> int:
+    """The end of the block of data that begins at the visible character `first`, or `first`.
+
+    A fence that is never closed runs to the end; other blocks need their end to be blocks.
+    """
+    char = text[first]
+    if char == ">":
+        return next_line(text, first)
+    if char in "`~'\"":
+        fence = _FENCE.match(text, first)
+        if fence is None:
+            return first
+        end = past_fence(text, fence.end(), fence[1])
+        return end if end < len(text) or char in "`~" else first
+    if char == "<":
+        element = _ELEMENT.match(text, first)
+        closer = f"</{element[1]}>" if element else "-->"
+        if element is None and not text.startswith("<!--", first):
+            return first
+        end = text.find(closer, first)
+        return end + len(closer) if end >= 0 else first
+    return first
+
+
+def past_quotation(text: str, line: int) -> int:
+    """The end of a quotation that the line before `line` opens at its end, or -1."""
+    before = text[max(0, line - _LOOK_BACK) : line].rstrip().rsplit("\n", 1)[-1]
+    mark = before[-1:]
+    if mark not in _OPENING or (mark == '"' and before.count('"') % 2 == 0):
+        return -1
+    end = text.find(_OPENING[mark], line)
+    return end + 1 if end >= 0 else len(text)
