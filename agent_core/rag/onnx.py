@@ -81,7 +81,7 @@ class OnnxEmbedder:
     """
 
     def __init__(self, directory: str | Path, *, threads: int = 1, batch_size: int = 32) -> None:
-        folder = Path(directory)
+        self.directory = folder = Path(directory)
         try:
             meta: JsonObject = json.loads((folder / "embedder.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
