@@ -1,0 +1,96 @@
+"""Secrets do not leave in texts; ordinary words do."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from agent_core.scrub import mask, names_secret, register_secret, scrub
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        (
+            "503 for url http://h/v1/x?key=AIzaTESTKEY1234567890",
+            "503 for url http://h/v1/x?key=***",
+        ),
+        ("http://h/x?api_key=plainword&x=1", "http://h/x?api_key=***&x=1"),
+        ("http://user:pass@host/x", "http://***@host/x"),
+        ("key sk-test-ABCDEFGHIJKLMNOP is wrong", "key *** is wrong"),
+        ("Authorization: Bearer abcdef123456", "Authorization: Bearer ***"),
+        ("{'Authorization': 'Token abcdef'}", "{'Authorization': 'Token ***'}"),
+        ("OPENAI_API_KEY='abcdefgh'", "OPENAI_API_KEY='***'"),
+        ('{"password": "abcdefgh"}', '{"password": "***"}'),
+        ("ghp_0123456789abcdefghij", "***"),
+        ("hf_abcdefghijklmnop", "***"),
+        ("AKIAIOSFODNN7EXAMPLE", "***"),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM", "***"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "***"),
+    ],
+)
+def test_credentials_are_masked(text: str, clean: str) -> None:
+    """By shape and by the name before them; the rest stays, and twice is once."""
+    assert scrub(text) == clean
+    assert scrub(clean) == clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens: 1234567",
+        "unknown key: 'cityname'",
+        "token: expected string",
+        "a task-1234567890 on a desk-abcdefghij",
+        "password: required",
+        "http://host/path?q=word",
+        "mail me@example.org",
+    ],
+)
+def test_ordinary_texts_stay(text: str) -> None:
+    """An error has to remain readable."""
+    assert scrub(text) == text
+
+
+def test_a_registered_value_is_masked_in_every_form() -> None:
+    """As it is, in a URL, in JSON; a value that holds another one as a whole."""
+    register_secret("top secret/ß")
+    register_secret("top secret/ß and more")
+    assert (
+        scrub("a top secret/ß b top%20secret%2F%C3%9F c top+secret%2F%C3%9F") == "a *** b *** c ***"
+    )
+    assert mask('"top secret/\\u00df"') == '"***"'
+    assert mask("top secret/ß and more") == "***"
+
+
+@pytest.mark.parametrize("value", [None, "", "abc"])
+def test_a_value_too_short_to_tell_is_not_registered(value: str | None) -> None:
+    """Masking it would make every text unreadable."""
+    register_secret(value)
+    assert mask("abcdef") == "abcdef"
+
+
+@pytest.mark.parametrize(
+    "name", ["api_key", "apiKey", "X-Auth-Token", "password", "密码", "cookie"]
+)
+def test_names_of_secrets_are_known(name: str) -> None:
+    """In the ways people write them."""
+    assert names_secret(name)
+
+
+@pytest.mark.parametrize("name", ["keyword", "monkey", "city", "tokenizer", "keyboard", ""])
+def test_other_names_are_not(name: str) -> None:
+    """A word that only contains one."""
+    assert not names_secret(name)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a_", "key", "://", "eyJaaaaaa.", "sk-", "key=", "api-", "Bearer ", "x", "-----BEGIN "],
+)
+def test_time_grows_with_the_text_only(piece: str) -> None:
+    """No shape searches a text again and again."""
+    began = time.monotonic()
+    scrub(piece * 40_000)
+    assert time.monotonic() - began < 20
