@@ -88,13 +88,15 @@ class Agent:
         self.top_k = top_k
 
     def replace(self, **changes: Any) -> Agent:
-        """Give a copy with some gears changed; every argument of the constructor but `tools`.
+        """Give a copy with some gears changed: any argument of the constructor but `tools`.
 
-        A change of protocol or language brings the standard parser for it.
+        The standard gears follow a change of protocol or language.
         """
-        if {"protocol", "language"} & changes.keys() and isinstance(self.parser, StandardParser):
-            changes.setdefault("parser", None)
         kept = {key: value for key, value in vars(self).items() if key not in changes}
+        if {"protocol", "language"} & changes.keys() and isinstance(self.parser, StandardParser):
+            kept.pop("parser", None)
+        if "language" in changes and isinstance(self.executor, FunctionCallExecutor):
+            kept["executor"] = self.executor.replace(language=changes["language"])
         return Agent(**{**kept, **changes})
 
     @property

@@ -42,7 +42,6 @@ from agent_core.prompts import (
     Texts,
     action_message,
     answer_message,
-    context_block,
     observation_text,
 )
 
@@ -131,10 +130,17 @@ class Run:
         )
 
     def _task_text(self) -> str:
-        if self.agent.retriever is None:
+        """The question, behind the passages that the retriever finds for it."""
+        agent = self.agent
+        if agent.retriever is None:
             return self.question
-        hits = self.agent.retriever.retrieve(self.question, self.agent.top_k)
-        return context_block(hits, self.question, self.agent.language) if hits else self.question
+        from agent_core.rag.passages import render_passages  # noqa: PLC0415 - brings numpy
+
+        hits = agent.retriever.retrieve(self.question, agent.top_k)
+        passages = render_passages(hits, language=agent.language)
+        if not passages:
+            return self.question
+        return f"{passages}\n\n{self._texts.question}{self._texts.colon}{self.question}"
 
     def _limit_reached(self) -> StopReason | None:
         limits = self.agent.limits

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from agent_core.messages import Action, Hit, JsonObject, Language, Message, Protocol, ToolCall
+from agent_core.messages import Action, JsonObject, Language, Message, Protocol, ToolCall
 from agent_core.prompts.texts import TEXTS, Texts
 from agent_core.tools.definition import FunctionDefinition
 
@@ -19,7 +19,6 @@ __all__ = [
     "Texts",
     "action_message",
     "answer_message",
-    "context_block",
     "observation_text",
     "system_prompt",
     "tool_lines",
@@ -131,16 +130,6 @@ def observation_text(texts_of: Sequence[str], language: Language) -> str:
     """Put results behind the observation label of a text protocol."""
     texts = TEXTS[language]
     return "\n".join(f"{texts.observation}{texts.colon}{each}" for each in texts_of)
-
-
-def context_block(hits: Sequence[Hit], question: str, language: Language) -> str:
-    """Put retrieved passages before the question, marked as data and numbered for citing."""
-    texts = TEXTS[language]
-    lines = [texts.context]
-    for number, hit in enumerate(hits, start=1):
-        passage = "\n    ".join(hit.chunk.text.splitlines())
-        lines.append(f"[{number}] ({hit.chunk.source})\n    {passage}")
-    return "\n".join([*lines, "", f"{texts.question}{texts.colon}{question}"])
 
 
 def worked_example(

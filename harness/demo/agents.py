@@ -6,6 +6,8 @@ parameter that `agentrig record --param name=value` sets and the session file ke
 
 from __future__ import annotations
 
+import json
+
 from agent_core.agent import Agent
 from agent_core.errors import ToolError
 from agent_core.gears import ChatModel, Clock
@@ -21,50 +23,44 @@ def knowledge() -> LexicalRetriever:
     """The small knowledge base: one chunk a text, searched by words."""
     chunks = []
     for entry in world()["knowledge"]:
-        title, content = entry["title"], entry["content"]
-        chunks.append(Chunk(title, f"{title}: {content}", title, 0, len(content)))
+        text = f"{entry['title']}: {entry['content']}"
+        chunks.append(Chunk(entry["title"], text, entry["title"], 0, len(text)))
     return LexicalRetriever(chunks, name="knowledge")
 
 
 def example(protocol: Protocol, language: Language) -> str:
     """A worked example with two actions, about nothing that a recorded session asks."""
     if language == "zh":
-        return worked_example(
-            "巴黎多云吗？另外 12 乘 12 等于多少？",
-            [
-                (
-                    "先查巴黎的天气，因为不知道是否多云。",
-                    Action("get_weather", {"city": "巴黎"}),
-                    '{"city": "巴黎", "temperature": 11, "unit": "celsius", "condition": "cloudy"}',
-                ),
-                (
-                    "巴黎多云。还要计算乘法。",
-                    Action("calculator", {"expression": "12 * 12"}),
-                    "144",
-                ),
-            ],
-            ("两个问题都有结果了。", "巴黎多云，11 摄氏度；12 乘 12 等于 144。"),
-            protocol=protocol,
-            language=language,
+        question, thoughts, answer = (
+            "巴黎现在多云吗？另外 12 乘 12 等于多少？",
+            (
+                "问题有两部分：巴黎是否多云，12 乘 12 是多少。先查巴黎的天气，因为我不知道。",
+                "第一部分：巴黎多云，11 摄氏度。还缺第二部分：12 乘 12。",
+                "两部分都有了：巴黎多云，12 乘 12 是 144。",
+            ),
+            "巴黎现在多云，11 摄氏度；12 乘 12 等于 144。",
         )
-    return worked_example(
-        "Is it cloudy in Paris? And what is 12 times 12?",
-        [
+    else:
+        question, thoughts, answer = (
+            "Is it cloudy in Paris? And what is 12 times 12?",
             (
-                "I look up the weather in Paris first, because I do not know it.",
-                Action("get_weather", {"city": "Paris"}),
-                '{"city": "Paris", "temperature": 11, "unit": "celsius", "condition": "cloudy"}',
+                "Two parts: the weather in Paris, and 12 times 12. I look up the weather first, "
+                "because I do not know it.",
+                "First part: cloudy, 11 degrees Celsius. The second part, 12 times 12, is missing.",
+                "Both parts are there: cloudy in Paris, and 144.",
             ),
-            (
-                "Paris is cloudy. The product is still missing.",
-                Action("calculator", {"expression": "12 * 12"}),
-                "144",
-            ),
-        ],
-        (
-            "Both parts are answered by the observations.",
             "It is cloudy in Paris, 11 degrees Celsius; 12 times 12 is 144.",
-        ),
+        )
+    city = "巴黎" if language == "zh" else "Paris"
+    weather = {"city": city, "temperature": 11, "unit": "celsius", "condition": "cloudy"}
+    observation = json.dumps(weather, ensure_ascii=False)
+    return worked_example(
+        question,
+        [
+            (thoughts[0], Action("get_weather", {"city": city}), observation),
+            (thoughts[1], Action("calculator", {"expression": "12 * 12"}), "144"),
+        ],
+        (thoughts[2], answer),
         protocol=protocol,
         language=language,
     )
@@ -79,7 +75,12 @@ def assistant(
     max_steps: int = 10,
 ) -> Agent:
     """Weather, arithmetic, a knowledge base and the time."""
-    tools = [get_weather, calculator, search_knowledge_tool(knowledge()), current_time(clock)]
+    tools = [
+        get_weather,
+        calculator,
+        search_knowledge_tool(knowledge(), language=language),
+        current_time(clock),
+    ]
     examples = [] if protocol == "native" else [example(protocol, language)]
     return Agent(
         model,
