@@ -10,7 +10,9 @@ from agent_core.rag.hybrid import FusionWeights, HybridRetriever
 from agent_core.rag.index import VectorIndex
 from agent_core.rag.lexical import LexicalRetriever
 from agent_core.rag.local import SentenceTransformerEmbedder
+from agent_core.rag.onnx import OnnxEmbedder, export_onnx
 from agent_core.rag.passages import citation, render_passages, search_knowledge_tool
+from agent_core.rag.qdrant import QdrantRetriever
 from agent_core.rag.remote import OllamaEmbedder, OpenAIEmbedder
 from agent_core.rag.reranking import CrossEncoderReranker, RerankingRetriever
 
@@ -23,12 +25,15 @@ __all__ = [
     "HybridRetriever",
     "LexicalRetriever",
     "OllamaEmbedder",
+    "OnnxEmbedder",
     "OpenAIEmbedder",
+    "QdrantRetriever",
     "RerankingRetriever",
     "SentenceTransformerEmbedder",
     "VectorIndex",
     "chunk_text",
     "citation",
+    "export_onnx",
     "render_passages",
     "search_knowledge_tool",
 ]
