@@ -27,7 +27,7 @@ from agent_core.tools.coercion import coerce
 from agent_core.tools.defaults import fill_defaults
 from agent_core.tools.definition import FunctionDefinition, define
 from agent_core.tools.inert import inert
-from agent_core.tools.jsonable import clean_text, cut_middle, describe_exception
+from agent_core.tools.jsonable import clean_text, cut_middle, describe_exception, jsonable
 from agent_core.tools.runner import ThreadRunner
 from agent_core.tools.schema import Path, json_path
 from agent_core.tools.texts import TEXTS
@@ -205,12 +205,9 @@ class _Call:
         drop = self.executor.drop_keys if definition.drop is None else definition.drop
         dropped: list[str] = []
         value = _without(value, drop, (), dropped)
-        if value is None or (isinstance(value, str) and not value.strip()):
+        text = value if isinstance(value, str) else _json(value)
+        if value is None or not text.strip():
             text = self.texts.no_output
-        elif isinstance(value, str):
-            text = value
-        else:
-            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         return self._observation(text, dropped=tuple(dropped))
 
     def _failed(self, failure: ToolFailure) -> Observation:
@@ -225,7 +222,7 @@ class _Call:
                 message=failure.message,
                 seconds=f"{self.allowed:g}",
             )
-        return self._observation(text, error=failure)
+        return self._observation(text.rstrip(), error=failure)
 
     def _observation(
         self, text: str, *, error: ToolFailure | None = None, dropped: tuple[str, ...] = ()
@@ -249,6 +246,13 @@ class _Call:
             truncated_from=total if text_was_cut else None,
             arguments=self.arguments,
         )
+
+
+def _json(value: JsonValue) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):  # a runner of someone else's gave what is no JSON
+        return json.dumps(jsonable(value), ensure_ascii=False)
 
 
 def _fingerprint(action: Action) -> str:

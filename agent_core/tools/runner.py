@@ -68,10 +68,11 @@ class ThreadRunner:
         thread = Thread(target=context.run, args=(work,), name=f"tool-{tool.name}", daemon=True)
         try:
             thread.start()
-            return work.wait(call, cancel)
         except RuntimeError as error:  # the machine has no thread left
             return ToolFailure("exception", type(error).__name__, describe_exception(error))
-        finally:
+        try:
+            return work.wait(call, cancel)
+        finally:  # Ctrl-C included: nobody waits any more
             call.cancel.set()
 
 

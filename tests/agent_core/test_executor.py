@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -342,6 +343,24 @@ def test_a_child_may_ask_how_much_time_is_left() -> None:
     assert 0 < float(execute(left, timeout=5).text) <= 5
 
 
+def test_a_real_ctrl_c_is_not_swallowed() -> None:
+    """It belongs to whoever runs the agent; the tool is left behind and learns of it."""
+    seen: list[Any] = []
+
+    def interrupt() -> None:
+        call = running_call()
+        assert call is not None
+        seen.append(call)
+        signal.pthread_kill(main, signal.SIGINT)
+        call.cancel.wait(30)
+
+    main = threading.get_ident()
+    executor = FunctionCallExecutor([interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        executor.execute(Action("interrupt", {}))
+    assert seen[0].cancel.is_set()
+
+
 def test_context_variables_reach_the_tool() -> None:
     """And what the tool sets does not come back."""
     variable: ContextVar[str] = ContextVar("variable", default="none")
@@ -491,6 +510,8 @@ def test_a_runner_answers_in_the_place_of_the_tool() -> None:
                 raise RuntimeError("tape torn")
             if arguments["days"] == 3:
                 return ToolFailure("timeout", "Timeout", "recorded")
+            if arguments["days"] == 4:
+                return {"n": float("nan"), "set": {1}}
             return {"taped": True, "_debug": 1}
 
     executor = FunctionCallExecutor([weather]).replace(runner=Taped())
@@ -501,8 +522,9 @@ def test_a_runner_answers_in_the_place_of_the_tool() -> None:
     assert ask("1").text == '{"taped": true}'
     assert "tape torn" in ask(2).text
     assert ask(3).error == ToolFailure("timeout", "Timeout", "recorded")
+    assert ask(4).text == '{"n": "nan", "set": [1]}'
     assert not ask("x").ok
-    assert [arguments["days"] for _, arguments in asked] == [1, 2, 3]
+    assert [arguments["days"] for _, arguments in asked] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
