@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
+from opentelemetry.context import Context
 from opentelemetry.trace import Tracer
 
 from agent_core.events import RunStarted
@@ -31,6 +32,8 @@ class RunState:
     """One run under instrumentation.
 
     Attributes:
+        outside: the context in which the run began.
+        over: the run has ended.
         logger: takes the records of this run, or None.
         silent: nobody takes its spans or its records.
         step: index of the current step, None before the first.
@@ -45,12 +48,15 @@ class RunState:
         *,
         owner: object,
         parent: RunState | None,
+        outside: Context,
         logger: Any,
         tracer: Tracer,
     ) -> None:
         self.id = uuid4().hex
         self.parent_id = parent.id if parent else None
         self.owner = owner
+        self.outside = outside
+        self.over = False
         self.agent = event.agent
         self.tools: Mapping[str, Any] = event.tools
         self.capture = capture

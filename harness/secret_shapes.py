@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from agent_core.scrub import MASK
+
 _STRONG = {
     "password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials",
     "authorization", "apikey", "cookie", "密码", "口令", "密钥",
@@ -64,13 +66,14 @@ _KEY = (
     r"|passwords?|passwd|passphrase|pwd|secret|credentials?|密码|口令|密钥)"
 )
 _WEAK_KEY = r"(?:token|令牌|jwt|(?<![A-Za-z])auth|(?<![A-Za-z])sig(?:nature)?|(?<=[?&])key)"
-_SEPARATOR = r"\\{0,8}[\"'`]?\s{0,8}(?:=>|[=:：]|%3[Dd]|%3[Aa]|是)\s{0,8}"
+_SEPARATOR = r"\\{0,8}[\"'`]?\s{0,8}(?:=>|[=:：]|%3[Dd]|%3[Aa]|是)\s{0,8}+"
+_NEW = rf"(?!{re.escape(MASK)})"  # what has been replaced is not replaced again
 # A value in quotes ends at the same quotes; the last two stand inside an escaped string.
 _QUOTED = (
     r"(?:\"(?P<double>(?:[^\"\\]|\\.)+)|'(?P<single>(?:[^'\\]|\\.)+)"
     r"|\\{1,8}\"(?P<inner>[^\"]*[^\"\\])|\\{1,8}'(?P<inner_single>[^']*[^'\\])"
 )
-_BARE = r"(?!(?:null|true|false|None|True|False)\b)[^\s\"'`,;&<>(){}\[\]\\，。；、]"
+_BARE = rf"{_NEW}(?!(?:null|true|false|None|True|False)\b)[^\s\"'`,;&<>(){{}}\[\]\\，。；、]"
 _SHAPES = (
     _Shape(_PREFIXES, re.compile(rf"{_EDGE}(?:{_ANY_PREFIX})[A-Za-z0-9_\-]{{6,}}")),
     # Glued to a word, only a long run without separators is taken for a token.
@@ -104,11 +107,16 @@ _SHAPES = (
         re.compile(r"(?i:%3a%2f%2f)(?P<secret>(?:[^\s%\"'<>\\]|%(?!40|2[Ff]))+)%40"),
     ),
     _Shape(
-        ("authorization", "cookie"),
+        ("authorization",),
         re.compile(
-            rf"(?i:authorization|cookie2?)\\{{0,8}}[\"']?\s{{0,8}}[=:]\s{{0,8}}"
-            rf"{_QUOTED}|(?P<bare>[^\r\n\"'\\]{{4,}}))"
+            rf"(?i:authorization){_SEPARATOR}"
+            rf"{_QUOTED}|(?P<bare>{_NEW}(?:[A-Za-z]{{1,16}}[ \t]{{1,4}})?+{_NEW}"
+            r"[^\s\"'\\,;]{4,}))"
         ),
+    ),
+    _Shape(
+        ("cookie",),
+        re.compile(rf"(?i:cookie2?){_SEPARATOR}{_QUOTED}|(?P<bare>{_NEW}[^\r\n\"'\\]{{4,}}))"),
     ),
     _Shape(
         ("api", "access", "private", "secret", "signing", "encryption", "account", "session",

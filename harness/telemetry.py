@@ -31,7 +31,7 @@ from opentelemetry.trace import format_trace_id
 
 from agent_core.errors import ConfigError
 from harness.content import Attribute, Capture, ContentMode, name
-from harness.instrument import RunObserver, watched
+from harness.observer import RunObserver, watched
 from harness.otlp_json import FileExporter
 from harness.redact import register_environment
 from harness.sinks import OTLP_TIMEOUT, Delivery, LostReasons, Sink, close_within, otlp_sink

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from harness import semconv
 from harness.content import Capture
-from harness.instrument import RunObserver
+from harness.observer import RunObserver
 from harness.otlp_json import encode
 from harness.sessions.replay import replay
 from harness.trace.diff import pairs

@@ -1,4 +1,4 @@
-"""Watch an agent: an observer that turns the events of a run into spans and log records."""
+"""An observer that turns the events of a run into spans and log records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opentelemetry.trace import Link, Span, Status, StatusCode, TracerProvider
 from agent_core import events
 from harness import semconv
 from harness.closings import Closing, closing
-from harness.content import Attribute, Capture, ContentMode, name
+from harness.content import Attribute, Capture, name
 from harness.logs import OwnEvent
 from harness.metrics import Metrics
 from harness.openings import Opening, opening
@@ -39,31 +39,6 @@ _log = logging.getLogger(__name__)
 _ONLY_ON_SPANS = {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.TOOL_DEFINITIONS}
 
 FindRun = Callable[[str], TraceSpan | None]
-
-
-def instrument(
-    agent: Agent,
-    *,
-    tracer_provider: TracerProvider | None = None,
-    logger: Any = None,
-    content: ContentMode = "none",
-) -> Agent:
-    """The same agent, watched: every run becomes one tree of spans and one record an event.
-
-    Instrumenting twice is instrumenting once; the later settings hold. An agent that is a tool
-    of another belongs to the tree of the outer one.
-
-    Args:
-        tracer_provider: where spans go; OpenTelemetry's global one unless given.
-        logger: a structlog logger; structlog's own unless given, and nothing is logged as long
-            as the application has not configured structlog (`harness.logs.configure` does).
-        content: whether prompts, replies, arguments, results and messages of errors may be
-            written: not at all, cut, or whole. Sizes and digests always are.
-
-    Returns:
-        A new agent; the one given is left as it was.
-    """
-    return watched(agent, RunObserver(tracer_provider, logger, Capture(content)))
 
 
 def watched(agent: Agent, observer: RunObserver) -> Agent:
@@ -132,7 +107,7 @@ class RunObserver:
             _leave(token)
 
     def _started(self, event: events.Started) -> _Open | None:
-        before = otel_context.get_current()
+        before = _healed_context()
         run = otel_context.get_value(_RUN, before)
         outer = run if isinstance(run, RunState) else None
         if outer and (outer.owner is not self or outer.silent):
@@ -151,7 +126,13 @@ class RunObserver:
             logger = structlog.get_logger(semconv.SCOPE)
         tracer = trace.get_tracer(semconv.SCOPE, _version(), self._provider)
         return RunState(
-            event, self._capture, owner=self, parent=outer, logger=logger, tracer=tracer
+            event,
+            self._capture,
+            owner=self,
+            parent=outer,
+            outside=otel_context.get_current(),
+            logger=logger,
+            tracer=tracer,
         )
 
     def _begin(self, event: events.Started, run: RunState, before: Context) -> _Open:
@@ -238,6 +219,17 @@ def _bind(event: events.Started, run: RunState) -> Mapping[str, Token[Any]]:
     return {}
 
 
+def _healed_context() -> Context:
+    """The current context; not that of a run that ended elsewhere and could not restore it."""
+    current = otel_context.get_current()
+    run = otel_context.get_value(_RUN, current)
+    if not isinstance(run, RunState) or not run.over:
+        return current
+    otel_context.attach(run.outside)
+    structlog.contextvars.unbind_contextvars("run_id", "step")
+    return _healed_context()
+
+
 def _leave(token: _Open) -> None:
     """End the span and restore the context, unless something else is current by now.
 
@@ -246,10 +238,12 @@ def _leave(token: _Open) -> None:
     """
     token.span.end()
     current = otel_context.get_current()
-    if current is not token.inside:
-        lost = isinstance(token.event, events.RunStarted)  # Ctrl-C came between two lines of ours
-        if not lost or otel_context.get_value(_RUN, current) is not token.run:
+    if isinstance(token.event, events.RunStarted):
+        token.run.over = True
+        if otel_context.get_value(_RUN, current) is not token.run:
             return
+    elif current is not token.inside:
+        return
     otel_context.attach(token.before)
     try:
         structlog.contextvars.reset_contextvars(**token.bound)
