@@ -68,11 +68,10 @@ class ThreadRunner:
         thread = Thread(target=context.run, args=(work,), name=f"tool-{tool.name}", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # the machine has no thread left
-            return ToolFailure("exception", type(error).__name__, describe_exception(error))
-        try:
             return work.wait(call, cancel)
-        finally:  # Ctrl-C included: nobody waits any more
+        except RuntimeError as error:  # from `start`: the machine has no thread left
+            return ToolFailure("exception", type(error).__name__, describe_exception(error))
+        finally:  # also when Ctrl-C comes, even before the thread runs: nobody waits any more
             call.cancel.set()
 
 
