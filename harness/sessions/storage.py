@@ -37,10 +37,12 @@ def session_path(folder: str | Path, name: str) -> Path:
 def write_atomically(path: Path, text: str) -> None:
     """Write a file whole or not at all: whatever interrupts, the old content or the new is there.
 
+    The caller sees to it that there is one writer.
+
     Raises:
         OSError: the disk or the folder refuses; the old file is untouched.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")  # one writer each: what a kill left is reused
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:

@@ -144,7 +144,7 @@ def version_scripts() -> list[list[Action]]:
 
 
 WEATHER = (
-    'Thought: I need the weather.\nAction: {"name": "get_weather", "parameters": {"city": "Paris"}}'
+    'Thought: I need the weather.\nAction: {"name": "get_weather", "parameters": {"city": "Lisbon"}}'
 )
 SUM = 'Thought: Now the sum.\nAction: {"name": "calculator", "parameters": {"expression": "2 + 3"}}'
 ANSWER = "Thought: I know all.\nFinal Answer: It is fine 😀 and the sum is 5."
@@ -154,7 +154,7 @@ def plan(url: str, *questions: str, stream: bool = False, **agent: Any) -> Plan:
     return Plan(
         AgentSource(factory=ASSISTANT, **agent),
         ModelSource(name="m", base_url=url, stream=stream, options={"temperature": 0}),
-        tuple(Turn(question=each) for each in questions or ("Weather in Paris, and 2 + 3?",)),
+        tuple(Turn(question=each) for each in questions or ("Weather in Lisbon, and 2 + 3?",)),
     )
 
 

@@ -72,7 +72,7 @@ def test_addresses_have_one_spelling(url: str, canonical: str) -> None:
 )
 def test_a_body_that_can_be_read_only_once_is_still_sent(body: object) -> None:
     """Reading it for the key leaves the request whole, twice (kevin1024/vcrpy#846)."""
-    prepared = requests.Request("POST", "http://h/x", data=body).prepare()  # type: ignore[arg-type]
+    prepared = requests.Request("POST", "http://h/x", data=body).prepare()
     first, second = request_of(prepared), request_of(prepared)
     assert first.body == second.body == prepared.body == b'{"a":1}'
     assert raw_key(first) == raw_key(second)

@@ -180,7 +180,8 @@ def test_python_tags_of_old_cassettes_are_plain_data() -> None:
         "!!python/object/apply:os.system ['touch {marker}']",
         "!!python/object/new:os.system ['touch {marker}']",
         "!!python/name:os.system",
-        "!!python/object/new:_io.BytesIO {{state: !!python/object/apply:os.system ['touch {marker}']}}",
+        "!!python/object/new:_io.BytesIO"
+        " {{state: !!python/object/apply:os.system ['touch {marker}']}}",
     ],
 )
 def test_a_file_cannot_run_code(tmp_path: Path, payload: str) -> None:
