@@ -55,17 +55,22 @@ class ExportError(RuntimeError):
 
 
 class Watch:
-    """The sinks of one session; hands out instrumented agents."""
+    """The sinks of one session; hands out instrumented agents.
+
+    Attributes:
+        observer: what it puts on them, for whoever takes observers instead of agents.
+        trace_ids: of the traces that have begun.
+    """
 
     def __init__(self, observer: RunObserver, sinks: list[Sink], file: FileExporter) -> None:
-        self._observer = observer
+        self.observer = observer
         self._sinks = sinks
         self._file = file
         self.trace_ids: list[str] = []
 
     def instrument(self, agent: Agent) -> Agent:
         """The agent, watched; its spans go to the sinks of this session."""
-        return watched(agent, self._observer)
+        return watched(agent, self.observer)
 
     @property
     def path(self) -> Path | None:

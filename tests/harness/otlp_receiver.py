@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import json
 import threading
 import time
-from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -40,6 +44,7 @@ class Receiver:
     silent: bool = False
     received: list[Received] = field(default_factory=list)
     accepted: list[ExportTraceServiceRequest] = field(default_factory=list)
+    metrics: list[ExportMetricsServiceRequest] = field(default_factory=list)
 
     def traces(self) -> list[Trace]:
         """The accepted spans as trees."""
@@ -69,7 +74,11 @@ def otlp_receiver(
                 return
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
-            request = ExportTraceServiceRequest.FromString(body)
+            if self.path.endswith("/v1/metrics"):
+                receiver.metrics.append(ExportMetricsServiceRequest.FromString(body))
+                request = ExportTraceServiceRequest()
+            else:
+                request = _decoded(body, self.headers.get("Content-Type", ""))
             receiver.received.append(Received(self.path, dict(self.headers), request))
             status = receiver.answers.pop(0) if receiver.answers else 200
             answer = ExportTraceServiceResponse()
@@ -109,14 +118,29 @@ def wait_for_spans(receiver: Receiver, number: int) -> None:
         time.sleep(0.01)
 
 
+def _decoded(body: bytes, kind: str) -> ExportTraceServiceRequest:
+    request = ExportTraceServiceRequest()
+    if "json" in kind:
+        message = json.loads(body)
+        _convert_ids(message, lambda text: b64encode(bytes.fromhex(text)).decode())
+        ParseDict(message, request)
+    else:
+        request.ParseFromString(body)
+    return request
+
+
 def _json(request: ExportTraceServiceRequest) -> Any:
     """The request as OTLP-JSON has it: hex ids, where protobuf's JSON has base64."""
     message = MessageToDict(request, use_integers_for_enums=True)
+    _convert_ids(message, lambda text: b64decode(text).hex())
+    return message
+
+
+def _convert_ids(message: Any, convert: Callable[[str], str]) -> None:
     for group in message.get("resourceSpans", []):
         for scope in group.get("scopeSpans", []):
             for span in scope.get("spans", []):
                 for holder in (span, *span.get("links", [])):
                     for key in ("traceId", "spanId", "parentSpanId"):
                         if key in holder:
-                            holder[key] = b64decode(holder[key]).hex()
-    return message
+                            holder[key] = convert(holder[key])
