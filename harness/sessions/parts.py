@@ -46,6 +46,15 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """A message; `label` says what it is, `text` holds calls and ids too."""
+
+    role: str
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """A request taken apart; `body` is set when it is no chat request."""
 
@@ -54,7 +63,7 @@ class Parts:
     options: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[ToolDefinition, ...] = ()
     system: str = ""
-    messages: tuple[tuple[str, str], ...] = ()
+    messages: tuple[Said, ...] = ()
     body: str | None = None
 
 
@@ -181,30 +190,29 @@ def _changed_lines(old: str, new: str) -> tuple[str, str]:
     return "\n".join(gone), "\n".join(come)
 
 
-def _compare_messages(
-    old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]
-) -> Iterator[Difference]:
+def _compare_messages(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Difference]:
     start = _common_start(old, new)
     end = _common_start(old[start:][::-1], new[start:][::-1])
     before, after = old[start : len(old) - end], new[start : len(new) - end]
-    if len(before) == len(after):
-        for (label, was), (now_label, now) in zip(before, after, strict=True):
-            if label == now_label and was != now:
-                yield Difference("message", label, was, now)
-            elif label != now_label:
-                yield Difference("history", "order of the messages", label, now_label)
-        return
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    for tag, a, b, c, d in matcher.get_opcodes():
+    blocks: Sequence[tuple[str, int, int, int, int]]
+    if [each.role for each in before] == [each.role for each in after]:
+        blocks = [("replace", 0, len(before), 0, len(after))] if before else []
+    else:
+        blocks = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    for tag, a, b, c, d in blocks:
+        gone, come = before[a:b], after[c:d]
         if tag == "equal":
             continue
-        gone = [f"{label}: {text}" for label, text in before[a:b]]
-        come = [f"{label}: {text}" for label, text in after[c:d]]
-        if b - a == d - c:
-            for (label, was), (_, now) in zip(before[a:b], after[c:d], strict=True):
-                yield Difference("message", label, was, now)
-        else:
-            yield Difference("history", "messages of the history", "\n".join(gone), "\n".join(come))
+        if [each.role for each in gone] != [each.role for each in come]:
+            yield Difference("history", "messages of the history", _listed(gone), _listed(come))
+            continue
+        for was, now in zip(gone, come, strict=True):
+            label = now.label if was.label.endswith(" message") else was.label
+            yield from _changed("message", label, was.text, now.text)
+
+
+def _listed(messages: Sequence[Said]) -> str:
+    return "\n".join(f"{each.label}: {each.text}" for each in messages)
 
 
 def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
@@ -212,7 +220,7 @@ def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
     return next((i for i in range(length) if one[i] != other[i]), length)
 
 
-def _messages(said: Iterator[JsonObject]) -> Iterator[tuple[str, str]]:
+def _messages(said: Iterator[JsonObject]) -> Iterator[Said]:
     asked = False
     for each in said:
         role, content = str(each.get("role")), each.get("content")
@@ -220,13 +228,12 @@ def _messages(said: Iterator[JsonObject]) -> Iterator[tuple[str, str]]:
         rest = {k: v for k, v in each.items() if k not in {"role", "content"} and v}
         if rest:
             text += f"\n{canonical_json(rest)}"
+        label = f"{role} message"
         if role == "tool" or (role == "user" and text.startswith(_OBSERVATION_LABELS)):
-            yield "observation", text
+            label = "observation"
         elif role == "user" and not asked:
-            asked = True
-            yield "question", text
-        else:
-            yield f"{role} message", text
+            label, asked = "question", True
+        yield Said(role, label, text)
 
 
 def _tools(tools: JsonValue) -> Iterator[ToolDefinition]:

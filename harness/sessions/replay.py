@@ -48,7 +48,9 @@ class Report:
     Attributes:
         drift: what changed in the requests, by cause.
         divergence: the first step that went another way, or None.
-        missed, unused: tool calls that are not on the tape, and those on it never asked for.
+        changed_calls: tool calls and searches that are not as recorded, each as what was
+            recorded (None if nothing) and what is asked now.
+        unused_calls: recorded ones that nobody asked for.
         results: what the runs gave; empty for a stock cassette.
         seconds: that the replay took.
     """
@@ -57,8 +59,8 @@ class Report:
     ok: bool
     drift: Drift
     divergence: Divergence | None = None
-    missed: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
+    changed_calls: tuple[tuple[str | None, str], ...] = ()
+    unused_calls: tuple[str, ...] = ()
     results: tuple[RunResult, ...] = ()
     seconds: float = 0.0
 
@@ -67,9 +69,10 @@ class Report:
         lines = self.drift.in_words()
         if self.divergence is not None:
             lines.append(f"the run diverges at {self.divergence}")
-        lines += [f"tool call not in the recording: {call}" for call in self.missed[:3]]
-        if self.divergence is None:
-            lines += [f"recorded tool call not made: {call}" for call in self.unused[:3]]
+        for recorded, now in self.changed_calls[:3]:
+            lines.append(f"tool call: recorded {recorded or 'none'}, now {now}")
+        if not _other_way(self.divergence):
+            lines += [f"tool call: recorded {call}, now none" for call in self.unused_calls[:3]]
         return lines
 
     def as_json(self) -> JsonObject:
@@ -88,8 +91,10 @@ class Report:
                 "recorded": divergence.recorded,
                 "now": divergence.now,
             },
-            "missed_calls": list(self.missed),
-            "unused_calls": list(self.unused),
+            "changed_calls": [
+                {"recorded": recorded, "now": now} for recorded, now in self.changed_calls
+            ],
+            "unused_calls": list(self.unused_calls),
             "stop_reasons": [str(result.stop_reason) for result in self.results],
             "answers": [result.answer for result in self.results],
             "words": self.in_words(),
@@ -169,18 +174,16 @@ class _Replay:
             tools=tool_definitions(agent),
             diverged=_other_way(divergence),
         )
-        missed = () if self.live_tools else tuple(self.calls.missed)
-        unused = () if self.live_tools else tuple(
-            f"{call.tool}({call.arguments})" for call in self.calls.unused
-        )  # fmt: skip
-        changed = drift.reaches(fail_on) or divergence is not None or bool(missed or unused)
+        changed_calls = (*self.calls.changed, *self.searches.changed)
+        unused = [] if self.live_tools else [*self.calls.unused, *self.searches.unused]
+        changed = drift.reaches(fail_on) or divergence or changed_calls or unused
         return Report(
             name=name,
             ok=self.mode == "lenient" or not changed,
             drift=drift,
             divergence=divergence,
-            missed=missed,
-            unused=unused,
+            changed_calls=changed_calls,
+            unused_calls=tuple(unused),
             results=tuple(results),
         )
 

@@ -32,33 +32,63 @@ class Tape(Generic[E]):
     """Recorded entries, taken in their order and found by what was asked.
 
     Calls that ran at the same time may ask in another order than recorded; each still gets its
-    own entry. Thread-safe; constant time an entry.
+    own entry. Whoever asks something else than was recorded gets the entry whose turn it is, if
+    it is of the same `kind`, and the change is kept. Thread-safe; constant time an entry.
     """
 
-    def __init__(self, entries: Sequence[E], key: Callable[[E], str]) -> None:
+    def __init__(
+        self, entries: Sequence[E], key: Callable[[E], str], kind: Callable[[E], str]
+    ) -> None:
         self.entries: Sequence[E] = entries
+        self._kind: Callable[[E], str] = kind
+        self._keys = [key(entry) for entry in self.entries]
         self._places: defaultdict[str, deque[int]] = defaultdict(deque)
-        for number, entry in enumerate(self.entries):
-            self._places[key(entry)].append(number)
-        self._used: set[int] = set()
+        for number, known in enumerate(self._keys):
+            self._places[known].append(number)
+        self._used = [False] * len(self._keys)
+        self._cursor = 0
         self._lock = Lock()
-        self.missed: list[str] = []
+        self.changed: list[tuple[str | None, str]] = []
 
-    def take(self, key: str) -> E | None:
-        """The first entry of this key that is left, or None: then the miss is remembered."""
+    def take(self, key: str, kind: str) -> E | None:
+        """The first entry of this key, else the one whose turn it is, else None.
+
+        The last two are kept in `changed`, as what was recorded (None if nothing) and asked.
+        """
         with self._lock:
-            places = self._places.get(key)
-            if not places:
-                self.missed.append(key)
-                return None
-            number = places.popleft()
-            self._used.add(number)
-            return self.entries[number]
+            number = self._exact(key)
+            if number is None:
+                number = self._next(kind)
+                self.changed.append((None if number is None else self._keys[number], key))
+            return None if number is None else self._use(number)
+
+    def take_exact(self, key: str) -> E | None:
+        """The first entry of this key that is left, or None."""
+        with self._lock:
+            number = self._exact(key)
+            return None if number is None else self._use(number)
 
     @property
-    def unused(self) -> list[E]:
-        """Entries that nobody asked for."""
-        return [each for i, each in enumerate(self.entries) if i not in self._used]
+    def unused(self) -> list[str]:
+        """What nobody asked for."""
+        return [key for key, used in zip(self._keys, self._used, strict=True) if not used]
+
+    def _exact(self, key: str) -> int | None:
+        places = self._places.get(key)
+        while places and self._used[places[0]]:
+            places.popleft()
+        return places[0] if places else None
+
+    def _next(self, kind: str) -> int | None:
+        while self._cursor < len(self._used) and self._used[self._cursor]:
+            self._cursor += 1
+        number = self._cursor
+        fits = number < len(self._used) and self._kind(self.entries[number]) == kind
+        return number if fits else None
+
+    def _use(self, number: int) -> E:
+        self._used[number] = True
+        return self.entries[number]
 
 
 def call_key(tool: str, arguments: JsonObject) -> str:
@@ -73,12 +103,12 @@ def search_key(query: str, top_k: int) -> str:
 
 def call_tape(calls: Sequence[TapedCall]) -> Tape[TapedCall]:
     """A tape of tool calls."""
-    return Tape(calls, lambda call: call_key(call.tool, call.arguments))
+    return Tape(calls, lambda call: call_key(call.tool, call.arguments), lambda call: call.tool)
 
 
 def search_tape(searches: Sequence[TapedSearch]) -> Tape[TapedSearch]:
     """A tape of searches."""
-    return Tape(searches, lambda search: search_key(search.query, search.top_k))
+    return Tape(searches, lambda search: search_key(search.query, search.top_k), lambda _: "search")
 
 
 @runtime_checkable
@@ -122,7 +152,7 @@ class TapedRunner:
     ) -> JsonValue | ToolFailure:
         """Give the recorded value or failure."""
         key = call_key(tool.name, arguments)
-        call = self._tape.take(key)
+        call = self._tape.take(key, tool.name)
         if call is None:
             message = f"this call is not in the recording: {redactor.text(key):.300}"
             return ToolFailure("exception", "NotRecorded", message)
@@ -170,7 +200,7 @@ class RecordingRunner:
         """Run the tool."""
         with self._lock:
             number, self._begun = self._begun, self._begun + 1
-        again = self._earlier.take(call_key(tool.name, arguments))
+        again = self._earlier.take_exact(call_key(tool.name, arguments))
         if again is not None:
             self._keep(number, again)
             return played(again)
@@ -201,7 +231,7 @@ class TapedRetriever:
 
     def retrieve(self, query: str, top_k: int = 5) -> Sequence[Hit]:
         """Give the recorded hits."""
-        search = self._tape.take(search_key(query, top_k))
+        search = self._tape.take(search_key(query, top_k), "search")
         if search is None:
             return []
         self._clock.advance_to(search.at)
@@ -228,7 +258,7 @@ class RecordingRetriever:
 
     def retrieve(self, query: str, top_k: int = 5) -> Sequence[Hit]:
         """Search."""
-        again = self._earlier.take(search_key(query, top_k))
+        again = self._earlier.take_exact(search_key(query, top_k))
         if again is not None:
             self.searches.append(again)
             return [_hit(each) for each in again.hits]
