@@ -17,6 +17,7 @@ from agent_core.parsing.calls import (
 )
 from agent_core.parsing.ending import clean_answer, next_cut
 from agent_core.parsing.json_reader import read_strict
+from agent_core.parsing.json_strings import starts_key
 from agent_core.parsing.labels import Label, label_at
 from agent_core.parsing.notations import TAGS, CallReader, Found, goes_on, skip_space
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
@@ -104,7 +105,7 @@ class ActionReader:
         text = self._text
         eol = text.find("\n", pos)
         eol = len(text) if eol < 0 else eol
-        line = text[pos : min(eol, pos + _NAME_LIMIT)].strip()
+        line = text[pos : min(eol, pos + _NAME_LIMIT)].split("</", 1)[0].strip()
         if label.bold:
             line = line.removesuffix(label.bold).rstrip()
         if line.strip("*`.。 ").lower() in _NO_ACTION and not self._tools.find(line):
@@ -155,8 +156,13 @@ class ActionReader:
         if char in "(（":
             if text[skip_space(text, after + 1) :][:1] in (")", "）"):
                 return None if name is None else self._empty_brackets(name, after)
-            return self._calls.call(written, after, "pythonic")
-        at = skip_space(text, after) if eol > after else after
+            return self._called_or_described(written, after, eol)
+        at = min(skip_space(text, after), eol)
+        if at < eol and text[at] in ",，:：" and name is not None:
+            at = min(skip_space(text, at + 1), eol)
+        label = label_at(text, at) if at > after and name is not None else None
+        if name is not None and label is not None and label.kind == "input" and label.separated:
+            return self.input(name, label.end, "labels")
         if at < eol and text[at] in "{｛":
             name = self._tools.require(written)
             value, end = self._calls.json.read(at)
@@ -172,10 +178,27 @@ class ActionReader:
         self._log.add("name", pos, "()", "")
         return self._input_of(name, end, "labels")
 
+    def _called_or_described(self, written: str, pos: int, eol: int) -> Found | None:
+        """`name(…)`: a call, unless it can only be a description and an input follows."""
+        mark = self._log.mark()
+        try:
+            return self._calls.call(written, pos, "pythonic")
+        except Refusal:
+            if self._tools.find(written) is None or not self._has_input(eol):
+                raise
+        self._log.rollback(mark)
+        name = self._tools.require(written)
+        self._log.add("name", pos, self._text[pos:eol], "")
+        return self._input_of(name, eol, "labels")
+
     def _in_square_brackets(self, name: str, pos: int) -> Found:
         end = self._text.find("]", pos)
         if end < 0:
             raise Refusal("truncated", f"the input of {name} is not closed")
+        start = skip_space(self._text, pos + 1)
+        if self._text[start : start + 1] == "{":
+            value, end = self._calls.json.read(start)
+            return Found(Call(name, self._arguments(name, value, start)), end, "inline")
         inside = self._text[pos + 1 : end].strip().strip("\"'")
         return Found(Call(name, plain_arguments(name, inside, self._tools, self._log, pos)), end + 1, "inline")  # fmt: skip
 
@@ -206,6 +229,10 @@ class ActionReader:
                 "truncated" if not self._ended else "bad_arguments",
                 f"the reply ends before the arguments of {name}", tool=name,
             )  # fmt: skip
+        if cut.kind == "action":
+            raise Refusal(
+                "ambiguous", f"{name} has no input, and another action follows", tool=name
+            )
         if cut.kind == "input":
             label = label_at(text, cut.pos)
             return self.input(name, label.end if label else cut.pos, notation)
@@ -253,6 +280,9 @@ class ActionReader:
             self._log.add("no_arguments", start, line, "{}")
             return Found(Call(name, {}), start + len(line), notation)
         cut = next_cut(text, start)
+        found = self._object_in_prose(name, start, cut.pos, notation)
+        if found is not None:
+            return found
         if cut.kind is None and not self._ended:
             raise Refusal("truncated", f"the reply may end inside the input of {name}")
         words = clean_answer(text[start : cut.pos])
@@ -260,6 +290,22 @@ class ActionReader:
         if key is not None and self._names_parameter(name, key.group()):
             raise Refusal("bad_arguments", f"expected JSON, got {snippet(words)!r}", tool=name)
         return Found(Call(name, plain_arguments(name, words, self._tools, self._log, start)), cut.pos, notation)  # fmt: skip
+
+    def _object_in_prose(self, name: str, start: int, end: int, notation: str) -> Found | None:
+        """The first object after words such as "here is the input:"."""
+        text = self._text
+        at = text.find("{", start, end)
+        if at < 0 or at - start > _NAME_LIMIT or any(mark in text[start:at] for mark in "\"'`[("):
+            return None
+        if not starts_key(text, skip_space(text, at + 1)):
+            return None
+        value, after = self._calls.json.read(at)
+        if self._tools.plain_parameter(name) and not all(
+            self._tools.declares(name, key) for key in value
+        ):
+            return None
+        self._log.add("prose", start, text[start:at], "")
+        return Found(Call(name, self._arguments(name, value, at)), after, notation)
 
     def _names_parameter(self, name: str, written: str) -> bool:
         return self._tools.declares(name, written.strip(" \t\n\"'“”:：="))

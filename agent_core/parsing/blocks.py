@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from agent_core.parsing.labels import label_at
+
 _FENCE = re.compile(r"(`{3,}+|~{3,}+|'{3}|\"{3})")
 _ELEMENT = re.compile(
     r"<(example|quote|blockquote|document|context|retrieved|note|pre|code)\b[^<>\n]{0,100}+>"
@@ -39,6 +41,9 @@ def past_block(text: str, first: int) -> int:
     char = text[first]
     if char == ">":
         return next_line(text, first)
+    if char in _OPENING and label_at(text, first + 1) is not None:
+        end = text.find(_OPENING[char], first + 1)
+        return end + 1 if end >= 0 else len(text)
     if char in "`~'\"":
         fence = _FENCE.match(text, first)
         if fence is None:

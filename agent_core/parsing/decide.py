@@ -22,7 +22,7 @@ from agent_core.parsing.ending import (
     residue,
 )
 from agent_core.parsing.labels import LABEL_HEAD, Label, label_at
-from agent_core.parsing.notations import CallReader, Found, skip_space, tag_at
+from agent_core.parsing.notations import TAGS, CallReader, Found, skip_space, tag_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.places import Places
 from agent_core.parsing.toolset import Toolset, visible
@@ -31,7 +31,10 @@ _DULL = re.compile(
     rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|[>{{\[｛<]))[^\n]*+\n)*+", re.IGNORECASE
 )
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+([\w+-]*+)[ \t\r]*+(?:\n|(?=[{\[｛]))")
-_CALL_LIKE = re.compile(r"[{｛\[［]\s*+[{｛]?\s*+[\"'“”‘’＂\w]")
+_CALL_LIKE = re.compile(r"[{｛\[［]\s*+(?:[{｛]?\s*+[\"'“”‘’＂\w]|[{\[])")
+_JSON = re.compile(
+    r"[{｛]\s*+(?:[\"'“”‘’＂{｛}]|\w++\s*+[:：])|[\[［]\s*+(?:[{｛]|\w++[(（])|[^{｛\[［]"
+)
 _PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+[{｛]")
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
 
@@ -93,7 +96,7 @@ class ReplyPass:
 
     def run(self) -> Decided:
         """Find the decision. Raises `Refusal`."""
-        pos, fresh = 0, True
+        pos, fresh = self._past_header(), True
         while True:
             step = self._line(pos) if fresh else self._rest(pos)
             if isinstance(step, Decided):
@@ -101,6 +104,18 @@ class ReplyPass:
             if step is None:
                 return self._undecided()
             pos, fresh = step
+
+    def _past_header(self) -> int:
+        """Past the tokens with which a chat template begins a turn."""
+        text = self._text
+        pos = 0
+        while True:
+            at = skip_space(text, pos)
+            end = tag_at(text, at)
+            if end == at or any(text.startswith(tag, at) for tag in TAGS):
+                return pos
+            pos = end + len("assistant") if text.startswith("assistant", end) else end
+            self._begin = pos
 
     # Lines.
 
@@ -319,7 +334,7 @@ class ReplyPass:
     def _stray_input(self, label: Label) -> tuple[int, bool] | Decided | None:
         """An input without an action label; the action may end the thought before it."""
         if self._refused_action:
-            raise Refusal("no_decision", "the action is none, and yet it has an input")
+            return label.end, False
         before = self._text[max(0, label.start - 200) : label.start].rstrip().rsplit("\n", 1)[-1]
         found = _INLINE_ACTION.search(before)
         name = self._tools.find(found[1]) if found else None
@@ -333,7 +348,7 @@ class ReplyPass:
         text = self._text
         if self._native and self._prose and not self._label_seen:
             return None
-        cut = next_cut(text, label.end)
+        cut = next_cut(text, label.end, indent=max(self._indent, 0))
         stray = self._closes.next_close(label.end, cut.pos)
         if stray >= 0:
             return stray, False
@@ -452,7 +467,7 @@ class ReplyPass:
         try:
             found = self._calls.bare(pos)
         except Refusal as refusal:
-            if leading or refusal.code == "truncated":
+            if refusal.code in {"truncated", "too_large"} or (leading and _JSON.match(text, pos)):
                 raise
             self._log.rollback(mark)
             self._prose = True
@@ -461,6 +476,8 @@ class ReplyPass:
             self._log.rollback(mark)
             self._prose = True
             return (found.end if found else pos), False
+        if text.startswith("</", skip_space(text, found.end)):
+            return self._settle(found, pos)  # only the opening tag is missing
         after = residue(text, found.end)
         if isinstance(found.content, Answer):
             return self._answered(found.content.text, pos, Ending(found.end, None))
@@ -485,10 +502,10 @@ class ReplyPass:
     def _is_prose(self, pos: int) -> bool:
         """Whether what stands at `pos` is neither the end, a label, nor another call."""
         text = self._text
-        if pos >= len(text) or text[pos] in "{[｛":
+        if pos >= len(text) or text[pos] in "{[｛" or text.startswith("<tool_response", pos):
             return False
         line = text.rfind("\n", 0, pos) + 1
-        label = label_at(text, line) if not text[line:pos].strip(" \t\r") else None
+        label = label_at(text, line) if not text[line:pos].strip(" \t\r*") else None
         return label is None or not label.separated
 
     # No decision.

@@ -31,11 +31,11 @@ class Ending:
     kind: str | None
 
 
-def next_cut(text: str, pos: int, *, inputs: bool = False) -> Ending:
+def next_cut(text: str, pos: int, *, inputs: bool = False, indent: int = 0) -> Ending:
     """The next line from `pos` on that begins something else, outside fences and quotes.
 
     `pos` stands inside a line, whose rest is passed over. With `inputs`, labels of an action's
-    input count too.
+    input count too. Labels four columns further in than `indent` are quoted.
     """
     at = next_line(text, pos)
     while at < len(text):
@@ -49,7 +49,7 @@ def next_cut(text: str, pos: int, *, inputs: bool = False) -> Ending:
             return Ending(at, "observation" if "esponse" in text[first : first + 20] else "turn")
         after = past_block(text, first)
         label = label_at(text, at) if after == first else None
-        if label is not None and _cuts(text, label, inputs=inputs):
+        if label is not None and label.indent < indent + 4 and _cuts(text, label, inputs=inputs):
             quotation = past_quotation(text, at)
             if quotation < 0:
                 return Ending(at, label.kind)
@@ -79,7 +79,12 @@ def residue(text: str, pos: int) -> int:
     while pos < len(text):
         start = pos
         found = _RESIDUE.match(text, pos)
-        pos = tag_at(text, found.end() if found else pos)
+        pos = found.end() if found else pos
+        if text.startswith("<tool_response", pos):
+            break
+        pos = tag_at(text, pos)
+        if text.startswith("\\n", pos):
+            pos += 2
         if text.startswith(("//", "#"), pos):
             pos = next_line(text, pos)
         elif text.startswith("/*", pos) or text.startswith("<!--", pos):

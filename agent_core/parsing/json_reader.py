@@ -27,6 +27,13 @@ _FENCE = re.compile(r"[\s\ufeff]*+(```[ \t]*+\w*+)?+[\s\ufeff]*+")
 _WORD = re.compile(r"[^\s,，;；:：{}\[\]｛｝［］()（）\"'“”‘’＂/#<>`=]*+")
 _BARE_VALUE = re.compile(r"[^\W\d](?:[\w.@-]|[ ](?=[\w.@-]))*+")
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]*+")
+_MEMBER = re.compile(  # a member without damage, before another member
+    r'"([^"\\\x00-\x1f]*+)"[ \t]*+:[ \t\r\n]*+'
+    r'(?:"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,17}+)?+)|(true|false|null))'
+    r'[ \t\r\n]*+,[ \t\r\n]*+(?="[^"\\\n]{1,200}+"[ \t]*+:)'
+)
+_ITEM = re.compile(r'"([^"\\\x00-\x1f]*+)"[ \t\r\n]*+,[ \t\r\n]*+(?=")')
+_TOUCHED = frozenset(" \t\r\n/#\u00a0\u3000\ufeff\u2060")  # where blanks or comments may begin
 _LITERALS: dict[str, JsonValue] = {
     "true": True, "false": False, "null": None,
     "True": True, "False": False, "None": None,
@@ -37,6 +44,9 @@ _NO_VALUE = frozenset({"undefined", "nil", "none", "void"}) | _NOT_FINITE
 _FULL_WIDTH = str.maketrans("０１２３４５６７８９．－＋", "0123456789.-+")
 _OPEN = {"{": "}", "｛": "}", "[": "]", "［": "]", "(": ")"}
 _CLOSE = {"}": "}", "｝": "}", "]": "]", "］": "]", ")": ")", "）": ")"}
+
+
+_PLAIN_ENDS = frozenset(",}]")
 
 
 def no_gap(text: str, pos: int) -> bool:
@@ -168,6 +178,9 @@ class JsonReader:
         """The offset of the next visible character that is not in a comment."""
         text = self._text
         while True:
+            char = text[pos : pos + 1]
+            if char.isascii() and char not in _TOUCHED:
+                return pos
             found = _SPACE.match(text, pos)
             pos = found.end() if found else pos
             if text.startswith("//", pos) or (text.startswith("#", pos) and self._stack):
@@ -239,8 +252,9 @@ class JsonReader:
 
     def _key(self, pos: int) -> int:
         """Read a key and its colon; returns where the value begins."""
-        char = self._peek(pos)
         frame = self._stack[-1]
+        pos = self._members(frame.items, pos)
+        char = self._peek(pos)
         if char in CLOSERS:
             frame.key, after = self._strings.read(pos, is_key=True, in_object=True)
         else:
@@ -264,15 +278,44 @@ class JsonReader:
         after += 2 if self._text.startswith("=>", after) else 1
         return self.skip(after)
 
+    def _members(self, items: JsonObject, pos: int) -> int:
+        """Take members that need no mending; stop at the last one and at any other."""
+        match = _MEMBER.match
+        while (found := match(self._text, pos)) is not None:
+            key, words, number, literal = found.groups()
+            if key in items or self._strings.mixed or not (words or "").isascii():
+                break
+            if words is not None:
+                items[key] = words
+            elif number is not None:
+                items[key] = float(number) if "." in number else int(number)
+            else:
+                items[key] = _LITERALS[literal]
+            pos = found.end()
+        return pos
+
+    def _items(self, items: list[JsonValue], pos: int) -> int:
+        """Take strings that need no mending; stop at the last one and at any other."""
+        while (found := _ITEM.match(self._text, pos)) is not None:
+            if self._strings.mixed or not found[1].isascii():
+                break
+            items.append(found[1])
+            pos = found.end()
+        return pos
+
     # Values.
 
     def _scalar(self, pos: int) -> tuple[JsonValue, int]:
-        if self._peek(pos) in CLOSERS:
+        if self._stack and self._text[pos : pos + 1] == '"' and not self._stack[-1].is_object:
+            pos = self._items(self._stack[-1].items, pos)
+        if self._peek(pos) in CLOSERS and not self._text.startswith("```", pos):
             in_object = bool(self._stack) and self._stack[-1].is_object
             return self._strings.read(pos, is_key=False, in_object=in_object)
         found = _WORD.match(self._text, pos)
         word = found.group() if found else ""
         end = pos + len(word)
+        if not word and self._gap(self._text, pos):
+            raise self._cut(pos)
         if not word:
             near = self._text[pos : pos + 20]
             raise Refusal("bad_json", f"expected a value at {pos}, got {near!r}")
@@ -340,11 +383,13 @@ class JsonReader:
     def _after(self, pos: int) -> int | tuple[JsonValue, int]:
         """Where the next value begins, or the finished value with its end."""
         while True:
-            space = _SPACE.match(self._text, pos)
-            at = space.end() if space else pos
-            if at < len(self._text) and self._gap(self._text, at):
-                return self._close_all(at)
-            at = self.skip(pos)
+            at = pos
+            if self._text[pos : pos + 1] not in _PLAIN_ENDS:
+                space = _SPACE.match(self._text, pos)
+                at = space.end() if space else pos
+                if at < len(self._text) and self._gap(self._text, at):
+                    return self._close_all(at)
+                at = self.skip(pos)
             if at >= len(self._text):
                 # A number is whole only after a delimiter, so it has to be followed by one.
                 if self._ended and (at > pos or self._text[at - 1] not in "0123456789"):
@@ -362,7 +407,7 @@ class JsonReader:
     def _separator(self, at: int) -> int:
         """Past the comma at `at`; one that is missing is added before a key."""
         char = self._text[at]
-        if char not in ",，;；":
+        if char not in ",，;；、":
             if self._stack[-1].is_object and starts_key(self._text, at):
                 self._log.add("comma", at, "", ",")
                 return at

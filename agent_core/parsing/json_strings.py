@@ -22,6 +22,7 @@ CLOSERS = {
     "’": "’‘'",
     "＂": "＂",
     "「": "」",
+    "`": "`",
 }  # fmt: skip
 
 _RUNS = {
@@ -33,6 +34,8 @@ _QUOTED_KEY = re.compile(
     r"[ \t]*+[:：]"
 )
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]{0,100}+[ \t]*+[:：=]")
+_PLAIN_KEY = re.compile(r'"([^"\\\x00-\x1f]*+)"(?=[ \t]*+:)')
+_PLAIN_VALUE = re.compile(r'"([^"\\\x00-\x1f]*+)"(?=[ \t\r\n]*+[}\]])')
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DRIVE = re.compile(r"[A-Za-z]:[\x08\t\n\x0c\r]")
@@ -66,12 +69,17 @@ class StringReader:
         self._text = text
         self._log = log
         self._gap = gap
+        self.mixed = False
         self._structure = "}]｝］)）" if in_call else "}]｝］"
 
     def read(self, pos: int, *, is_key: bool, in_object: bool) -> tuple[str, int]:
         """The string that opens at `pos` and the offset after its closing quote."""
         text, quote = self._text, self._text[pos]
-        run = _RUNS[quote]
+        if quote == '"' and not self.mixed:
+            plain = (_PLAIN_KEY if is_key else _PLAIN_VALUE).match(text, pos)
+            if plain is not None and plain[1].isascii():
+                return plain[1], plain.end()
+        run = _RUNS["“" if self.mixed and quote == '"' else quote]
         parts: list[str] = []
         inner: list[int] = []
         escapes = ""
@@ -82,6 +90,9 @@ class StringReader:
             end = found.end() if found else at
             parts.append(text[at:end])
             if end >= len(text):
+                if quote == '"' and not self.mixed and "”" in text[pos:]:
+                    self.mixed = True  # `"` may be closed by a curly quote, in this reply
+                    return self.read(pos, is_key=is_key, in_object=in_object)
                 raise Refusal("truncated", f"the reply ends inside the string at {pos}")
             char = text[end]
             if char == "\\":
@@ -125,8 +136,10 @@ class StringReader:
     def _pair_up(self, pos: int, inner: list[int]) -> None:
         """Quotes inside a value must come in pairs that open and close like quotes."""
         text = self._text
-        opens = all(not text[i + 1 : i + 2].isspace() for i in inner[0::2]) and all(
-            not text[i - 1].isalnum() for i in inner[0::2]
+        opens = all(
+            not text[i + 1 : i + 2].isspace()
+            and not (text[i - 1].isascii() and text[i - 1].isalnum())
+            for i in inner[0::2]
         )
         closes = all(not text[i - 1].isspace() for i in inner[1::2])
         if len(inner) % 2 or not opens or not closes:
@@ -191,7 +204,7 @@ class StringReader:
             return char in ":：="
         if char in self._structure or self._gap(text, after):
             return True
-        if char in ",，;；":
+        if char in ",，;；、":
             return not in_object or self._separator(after)
         if char in "/#":
             return char == "#" or text[after + 1 : after + 2] in ("/", "*")

@@ -7,8 +7,7 @@ a list item, written in any case, followed by its translation, with a full-width
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from agent_core.messages import Language
 
@@ -27,13 +26,13 @@ _WORDS: tuple[tuple[LabelKind, bool, Language, str], ...] = (
     ("final", False, "en", r"answer|final"),
     ("question", False, "en", r"question"),
     ("turn", False, "en", r"user|human|assistant|system"),
-    ("input", True, "zh", r"(?:行动|动作|行動|動作|操作|工具|函数)(?:的)?(?:输入|輸入|参数|參數)"),
+    ("input", True, "zh", r"(?:行动|动作|行動|動作|操作|工具|函数)[ \t]*+(?:[0-9]{1,3}+[ \t]*+)?(?:的)?(?:输入|輸入|参数|參數)"),
     ("final", True, "zh", r"最[终終后後](?:的)?(?:答案|回答|答复|答覆|回复|回覆|结果|結果)"),
-    ("observation", True, "zh", r"(?:观察|觀察|观测|觀測)(?:到的)?(?:结果|結果)?"
+    ("observation", True, "zh", r"(?:观察|觀察|観察|观测|觀測)(?:到的)?(?:结果|結果)?"
                                 r"|工具(?:的)?(?:输出|輸出|结果|結果|返回)(?:结果|結果)?"),
     ("thought", True, "zh", r"思考(?:过程|過程)?|想法|思路|推理(?:过程|過程)?"),
-    ("action", True, "zh", r"(?:下一步)?(?:行动|动作|行動|動作)(?:名称|名稱)?"),
-    ("action", False, "zh", r"(?:使用|调用|調用)?工具(?:名称|名稱|调用|調用)?|操作"
+    ("action", True, "zh", r"(?:下一步|执行|執行)?(?:行动|动作|行動|動作)(?:名称|名稱|名)?"),
+    ("action", False, "zh", r"(?:使用|调用|調用)?工具(?:名称|名稱|名|调用|調用)?|操作"
                             r"|(?:调用|調用)?(?:函数|函數)"),
     ("input", False, "zh", r"输入(?:参数)?|輸入(?:參數)?|参数|參數"),
     ("final", False, "zh", r"答案|回答"),
@@ -55,6 +54,8 @@ _TAIL = (
     r"(?![A-Za-z_])"
     r"(?:[ \t]*+[#№]?[0-9０-９]{1,3}+(?![\w.]))?+"  # number
     r"(?:[ \t]*+[（(\[][^()（）\[\]\n:：]{1,20}+[)）\]])?+"  # translation
+    r"(?:[ \t]*+[/|]?[ \t]*+(?:thought|action(?:[ ]input)?|observation|final[ ]answer"
+    r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))(?![A-Za-z_]))?+"  # both languages
     r"(?P<unbracket>[】\]］」〕）)>]?+)"
     r"(?P<bold_before>[*_]{0,3}+)" + _BLANK
 )
@@ -74,8 +75,7 @@ _MAX_INDENT = 64  # bounds the look back, so that it stays linear
 _LINE_END = re.compile(r"[ \t\r\u00a0\u3000]*+(?:\n|\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """A label at the start of a line.
 
     Attributes:
@@ -126,12 +126,16 @@ def label_at(text: str, pos: int) -> Label | None:
         strong,
         language,
         start=pos,
-        indent=len(text[pos : found.start("bold")].expandtabs(4)),
+        indent=_indent(text[pos : found.start("bold")]),
         end=end,
         separated=separator is not None or bracketed,
         alone=_LINE_END.match(text, end) is not None,
         bold=bold,
     )
+
+
+def _indent(head: str) -> int:
+    return len(head[: len(head) - len(head.lstrip())].expandtabs(4))
 
 
 def _which(found: re.Match[str]) -> int:

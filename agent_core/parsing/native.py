@@ -21,7 +21,8 @@ from agent_core.parsing.calls import arguments_of
 from agent_core.parsing.json_reader import MAX_CHARS, read_strict
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates
-from agent_core.parsing.reply import CUT, format_error, language_of, parse_reply, reason_in
+from agent_core.parsing.reply import CUT, format_error, language_of, parse_reply
+from agent_core.parsing.thoughts import reason_in
 from agent_core.parsing.toolset import Tools, Toolset
 
 

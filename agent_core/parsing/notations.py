@@ -43,7 +43,7 @@ TAGS: dict[str, str] = {
 """Opening tags and the notation they begin."""
 
 _SPACE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060]*+")
-_FENCE = re.compile(r"(```|~~~)[ \t]*+[\w+-]*+[ \t]*+\n?")
+_FENCE = re.compile(r"(?:`{3,}+|~{3,}+|'{3}|\"{3})[ \t]*+[\w+-]*+[ \t]*+\n?")
 _JSON_WORD = re.compile(r"(?:json|JSON)(?=\s*+[{\[｛])")
 _OPENING = re.compile(
     r"<(?:tool_calls?|function_?call)>|<[|｜]tool[▁_ ]calls?[▁_ ]begin[|｜]>|\[TOOL_CALLS\]"

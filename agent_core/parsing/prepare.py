@@ -97,9 +97,13 @@ def _unescaped(text: str, log: RepairLog) -> str:
     """Turn escaped line breaks before a label into real ones, and the quotes with them."""
     parts = []
     start = 0
+    quotes = 0
+    seen = 0
     for found in _ESCAPED_BREAK.finditer(text):
+        quotes += text.count('"', seen, found.start()) - text.count('\\"', seen, found.start())
+        seen = found.start()
         label = label_at(text, found.end())
-        if label is not None and label.separated:
+        if quotes % 2 == 0 and label is not None and label.separated:
             parts += [text[start : found.start()], "\n"]
             start = found.end()
     if not parts:

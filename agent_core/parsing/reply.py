@@ -18,6 +18,7 @@ from agent_core.parsing.json_reader import MAX_CHARS
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates, reveal_labels, unwrap
+from agent_core.parsing.thoughts import reason_in
 from agent_core.parsing.toolset import Tools, Toolset
 
 WHOLE = frozenset({"stop"})
@@ -47,7 +48,7 @@ def parse_reply(
         language: of hints; None takes the reply's own.
         max_chars: longer replies are refused.
     """
-    clean = parse_clean(text, tools, finish_reason, max_chars)
+    clean = parse_clean(text, tools, finish_reason) if len(text) <= max_chars else None
     if clean is not None:
         return clean
     toolset = Toolset.of(tools)
@@ -125,20 +126,3 @@ def language_of(text: str) -> Language:
         if label is not None:
             return "zh" if _CJK.search(line[: label.end]) else "en"
     return "zh" if 8 * len(_CJK.findall(sample)) > len(sample) else "en"
-
-
-def reason_in(thought: str | None) -> str | None:
-    """What follows "because" or 因为 in a thought, up to the end of its sentence."""
-    if not thought:
-        return None
-    lower = thought.lower()
-    for word in ("because", "因为", "因為"):
-        at = lower.find(word)
-        if at >= 0:
-            rest = thought[at + len(word) : at + len(word) + 400].lstrip(" ,，:：")
-            found = _SENTENCE.match(rest)
-            return (found.group().strip() if found else rest.strip()) or None
-    return None
-
-
-_SENTENCE = re.compile(r"[^.。!！?？;；\n]*+(?:\.(?=\S)[^.。!！?？;；\n]*+)*+")

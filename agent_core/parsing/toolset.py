@@ -10,14 +10,24 @@ from agent_core.messages import JsonObject
 from agent_core.parsing.outcome import Refusal, snippet
 
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u2060-\u2064\ufeff\u202a-\u202e\u2066-\u2069\u00ad]")
+_NAME_LIMIT = 200  # longer texts are no names
 _WRAPPING = "`\"'“”‘’＂*「」【】[]<> \t\r\u00a0\u3000"
 _TRAILING = ".。:：,，;；!！"
 _NAMESPACE = re.compile(r"(?:functions?|tools?|default_api|api)[.:/]")
-_DESCRIBED = re.compile(r"([^\s()（）]++)\s++[（(][^()（）]*+[)）][.。]?")
-_PHRASE = re.compile(
-    r"(?:(?:use|using|call|calling|invoke|run)[ \t]++)?(?:the[ \t]++)?(?P<name>[^\s]++)"
-    r"(?:[ \t]++(?:tool|function))?|(?:使用|调用|調用)?\s*+(?P<zh>[^\s工函]++)\s*+(?:工具|函数|函數)?",
-    re.IGNORECASE,
+_NUMBERED = re.compile(
+    r"(?:[0-9]{1,2}[.)、][ \t]*+|[@/]|(?:tool|name|工具)[ \t]*+[:：][ \t]*+)", re.IGNORECASE
+)
+_DESCRIBED = re.compile(
+    r"([^\s()（）]++)(?:(?:\s++\(|\s*+（)[^()（）]*+[)）][.。]?|[ \t]++(?:#|//|-|–|—)[ \t].*+)"
+)
+_PHRASES = (
+    re.compile(
+        r"(?:(?:use|using|call|calling|invoke|run)[ \t]++)?(?:the[ \t]++)?([^\s]++)"
+        r"(?:[ \t]++(?:tool|function))?",
+        re.IGNORECASE,
+    ),
+    re.compile(r"(?:使用|调用|調用)?\s*+([^\s工函]++)\s*+(?:工具|函数|函數)?"),
+    re.compile(r"(?:使用|调用|調用)\s*+(.+?)(?:工具|函数|函數)?"),
 )
 _FINAL = re.compile(
     r"(?:final[\s_-]*(?:answer|response|reply)|finish|最[终終后後](?:的)?(?:答案|回答|答复|回复|答覆|回覆))",
@@ -89,23 +99,25 @@ class Toolset:
         name = visible(written).strip()
         if name in self._schemas:
             return name
-        name = name[: 2 * snippet_limit].strip(_WRAPPING)
+        name = name[:_NAME_LIMIT].strip(_WRAPPING)
         for _ in range(4):
             if name in self._schemas:
                 return name
             before = name
             name = name.rstrip(_TRAILING).strip(_WRAPPING)
             name = name.removesuffix("()").removesuffix("（）")
+            name = _NUMBERED.sub("", name, count=1) if _NUMBERED.match(name) else name
             name = _NAMESPACE.sub("", name, count=1) if _NAMESPACE.match(name) else name
             if name == before:
                 break
         described = _DESCRIBED.fullmatch(name)
         if described is not None:
             return self.find(described[1])
-        phrase = _PHRASE.fullmatch(name)
-        if phrase is not None:
-            inner = (phrase["name"] or phrase["zh"] or "").strip(_WRAPPING)
-            return inner if inner in self._schemas else None
+        for pattern in _PHRASES:
+            phrase = pattern.fullmatch(name)
+            inner = phrase[1].strip(_WRAPPING) if phrase else ""
+            if inner in self._schemas:
+                return inner
         return None
 
     def require(self, written: object) -> str:
@@ -122,9 +134,6 @@ class Toolset:
         if not isinstance(written, str) or written in self._schemas:
             return False
         return _FINAL.fullmatch(written.strip(_WRAPPING + _TRAILING)) is not None
-
-
-snippet_limit = 100  # longer texts are no names
 
 
 def _schema(value: object) -> JsonObject | None:
