@@ -16,6 +16,7 @@ COMMANDS = {
     "record": ("harness.sessions.cli", "Ask an agent and keep the session in a file."),
     "replay": ("harness.sessions.cli", "Replay sessions offline; say what changed and why."),
     "trace": ("harness.trace.cli", "Look at traces: a tree, an explanation, a difference, a page."),
+    "bench": ("harness.bench.cli", "Measure retrievers on your own documents and questions."),
 }
 """Command name to the module that holds it (as `<name>_command`) and its one-line help."""
 
