@@ -17,6 +17,7 @@ COMMANDS = {
     "replay": ("harness.sessions.cli", "Replay sessions offline; say what changed and why."),
     "trace": ("harness.trace.cli", "Look at traces: a tree, an explanation, a difference, a page."),
     "bench": ("harness.bench.cli", "Measure retrievers on your own documents and questions."),
+    "fuzz": ("harness.fuzz.cli", "Fuzz a parser, arguments, a loop, a chunker."),
 }
 """Command name to the module that holds it (as `<name>_command`) and its one-line help."""
 

@@ -34,6 +34,7 @@ FAULTS = {
     "accepted_unsafe": "a value was accepted that cannot be kept: NaN, lone surrogate, no limit",
     "false_answer": "text became the answer that is none",
     "round_trip": "a clean reply was refused",
+    "refused": "a case that must be recovered was refused",
     "crash": "an exception that the target does not declare",
     "bad_outcome": "a result that is no outcome",
     "not_json": "a result that JSON in UTF-8 cannot hold",

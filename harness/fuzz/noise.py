@@ -120,7 +120,7 @@ def _json(text: Any) -> Any:
 
 
 _NAME = re.compile(
-    r'"(?:name|action|tool)"\s*:\s*"(\w{1,60})"|^\W*(?:Action|行动|动作)\W+(\w{1,60})', re.M
+    r'"(?:name|action|tool)"\s*:\s*"(\w{1,60})"|^\W*(?:Action|行动|动作)\W+(\w{1,60})', re.MULTILINE
 )
 
 

@@ -48,31 +48,41 @@ class Examined:
 
 def examine(target: Target, example: Example) -> Examined:
     """Read an example with a target, and hold every oracle against it."""
-    started = time.process_time()
-    try:
-        outcome = target.read(example)
-    except Exception as error:
-        return Examined("crash", (crash(error),))
-    seconds = time.process_time() - started
-    faults = []
-    column = "refused"
-    problem = not_an_outcome(outcome)
-    if problem is not None:
-        return Examined("crash", (problem,))
-    if example.accept:
-        column, fault = judge(example, outcome)
-        faults += [fault] if fault else []
-    elif outcome["kind"] == "action" and outcome["name"] not in example.tools:
-        faults.append(Fault("phantom_call", outcome))
-    if seconds > SLOW_SECONDS:
-        column = "slow"
-        faults.append(Fault("slow", outcome, f"{seconds:.1f} s of CPU time"))
-    elif example.native is None and len(example.text) <= _LONGEST:
+    column, fault, outcome = _read(target, example)
+    faults = [fault] if fault else []
+    if outcome is not None and example.native is None and len(example.text) <= _LONGEST:
         try:
             faults += _in_parts(target, example, outcome)
         except Exception as error:
             faults.append(crash(error))
     return Examined(column, tuple(faults))
+
+
+def examine_one(target: Target, example: Example) -> tuple[str, Fault | None]:
+    """The column and the fault of a single reading; no parts are tried."""
+    column, fault, _ = _read(target, example)
+    return column, fault
+
+
+def _read(target: Target, example: Example) -> tuple[str, Fault | None, Outcome | None]:
+    """Column, fault, and the outcome unless nothing more can be learnt from the example."""
+    started = time.process_time()
+    try:
+        outcome = target.read(example)
+    except Exception as error:
+        return "crash", crash(error), None
+    seconds = time.process_time() - started
+    problem = not_an_outcome(outcome)
+    if problem is not None:
+        return "crash", problem, None
+    if seconds > SLOW_SECONDS:
+        return "slow", Fault("slow", outcome, f"{seconds:.1f} s of CPU time"), None
+    if example.accept:
+        column, fault = judge(example, outcome)
+        return column, fault, outcome
+    if outcome["kind"] == "action" and outcome["name"] not in example.tools:
+        return "wrong call", Fault("phantom_call", outcome), outcome
+    return "refused" if outcome["kind"] == "error" else "harmless", None, outcome
 
 
 def crash(error: BaseException) -> Fault:

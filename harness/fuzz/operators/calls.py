@@ -31,6 +31,8 @@ def inline_call(draft: Draft) -> None:
         if choice == 3:
             call = f"{draft.name}（{call[len(draft.name) + 1 : -1]}）"
         _one_line(draft, call)
+        if not draft.arguments:
+            draft.needs_end()  # `f()` may be a name with an input to come
     draft.may_refuse()
 
 

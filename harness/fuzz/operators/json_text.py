@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from harness.fuzz.drafts import ARGUMENTS, JSON, OBJECT, UNLABELLED, Draft, as_string
 from harness.fuzz.examples import action
-from harness.fuzz.jsontext import Members, Raw
+from harness.fuzz.jsontext import Members, write_json
 from harness.fuzz.operators.operator import operator
 from harness.fuzz.values import words
 
@@ -189,10 +189,11 @@ _CLOSERS = "}])｝］ \n"
 def truncated(draft: Draft) -> None:
     """Cut inside the body; only closers may be missing, and only after complete values."""
     place = draft.rng.random()
+    skipped = len(draft.name) + 1 if draft.notation == "pythonic" else 0  # half a name is prose
     draft.finish_reason = draft.rng.choice((None, "length"))
 
     def edit(text: str, start: int, end: int) -> str:
-        cut = start + 1 + int(place * (end - start - 1))
+        cut = start + skipped + 1 + int(place * (end - start - skipped - 1))
         missing, kept = text[cut:end], text[start:cut].rstrip()
         if not missing.strip(_CLOSERS) and kept and not (kept[-1].isalnum() or kept[-1] == "."):
             draft.also.append(draft.outcome)
@@ -211,11 +212,12 @@ def brackets(draft: Draft) -> None:
         draft.wrap = lambda body: body[:-1] + "]"
     elif choice == 1:
         assert draft.arguments is not None
-        draft.arguments |= {"stops": [1, 2]}
-        draft.written["stops"] = Raw("[1, 2")
+        draft.put("levels", [1, 2], "[1, 2")
     else:
         draft.wrap = lambda body: body[:-1]
         draft.needs_end()
+        if not write_json(draft.written, draft.style)[-2:-1].strip("0123456789els{"):
+            draft.beyond()  # whether a number or a word has ended cannot be seen
     draft.may_refuse()
 
 

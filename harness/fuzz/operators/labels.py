@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from harness.fuzz.drafts import FAMILIES, REACT, Draft, as_string
+from harness.fuzz.examples import final
 from harness.fuzz.operators.operator import operator
 
 _KEYS = ("thought", "action", "input", "answer")
-_MARKUP = ("**{}:** ", "**{}**: ", "__{}:__ ", "***{}:*** ", "### {}: ", "**{}：**", "`{}:` ")
+_MARKUP = ("**{}:** ", "**{}**: ", "__{}:__ ", "***{}:*** ", "### {}: ", "**{}：**")
 _SURE_MARKUP = 2  # the taxonomy names the first two
 
 
@@ -29,9 +30,9 @@ def numbered(draft: Draft) -> None:
     """`Action 1:`, `Action 1 Input:`; a digit that ends a tool's name is none of it."""
     number = str(draft.rng.randrange(1, 10))
     blank = draft.rng.choice((" ", ""))
-    draft.marks = {
-        key: ("", f"{blank}{number}{draft.colon}") for key in ("thought", "action", "input")
-    }
+    draft.marks = dict.fromkeys(
+        ("thought", "action", "input"), ("", f"{blank}{number}{draft.colon}")
+    )
     if draft.language == "en" and draft.rng.randrange(2):
         draft.words["input"] = f"Action {number} Input"
         draft.marks["input"] = ("", draft.colon)
@@ -143,6 +144,8 @@ def whole(draft: Draft) -> None:
     draft.edits.append(edit)
     draft.may_refuse()
     draft.open_ended = False
+    if choice == 2 and draft.answer is not None:  # the escapes may be meant
+        draft.also.append(final(draft.answer.replace("\n", "\\n")))
 
 
 OPERATORS = (markdown, numbered, variant, no_colon, inline, mixed, chinese, other_colon, whole)

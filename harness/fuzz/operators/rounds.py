@@ -113,7 +113,7 @@ def inside_string(draft: Draft) -> None:
     raw = value.replace("\\", "\\\\").replace('"', '\\"')
     if "\n" in value and not draft.rng.randrange(5):
         draft.put(draft.key_of("string"), value, f'"{raw}"')  # newlines as they are
-        draft.may_refuse()
+        draft.beyond()
     else:
         draft.put(draft.key_of("string"), value, as_string(value))
 
@@ -129,7 +129,9 @@ def in_answer(draft: Draft) -> None:
         sample = draft.clean(name, arguments, notation).text()
     text = words(draft.rng, draft.language)
     join = draft.rng.choice((" ", "\n"))
-    if notation == "hermes":  # a tag at a line start is a tag, whatever stands before it
+    if notation == "fenced":
+        join = "\n"
+    elif notation == "hermes":  # a tag at a line start is a tag, whatever stands before it
         join = " "
         draft.may_refuse()
     draft.answer = draft.rng.choice((f"{text}:{join}{sample}", f"{text}:{join}{sample}\n{text}"))

@@ -33,7 +33,9 @@ def thinking(draft: Draft) -> None:
         draft.prefix_calls = None  # without its end nothing shows that it is thinking
 
 
-@operator("T2", "thinking never ends", on=_TEXT, touches="before after", intent="any")
+@operator(
+    "T2", "thinking never ends", on=_TEXT, touches="before after value", intent="any", plain=True
+)
 def endless(draft: Draft) -> None:
     """Nothing was said yet; a native call inside is a matter of taste."""
     draft.before = f"<think>\n{words(draft.rng, draft.language)}\n"
@@ -87,7 +89,7 @@ def look_alikes(draft: Draft) -> None:
     elif choice < 3 or draft.language == "zh":
         draft.words[key] = word[:1] + zero_width + word[1:]
     else:
-        draft.words[key] = word.replace("A", "А", 1).replace("F", "Ϝ", 1)
+        draft.words[key] = word.replace("A", "А", 1)
     draft.may_refuse()
 
 

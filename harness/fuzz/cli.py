@@ -1,0 +1,258 @@
+"""`agentrig fuzz`: parse arguments, run a campaign, print and save.
+
+Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from harness.fuzz import arguments, chunks, loop
+from harness.fuzz.cases import CASE_COLUMNS, CaseError, CasesCampaign, read_cases
+from harness.fuzz.generate import Plan
+from harness.fuzz.growth import FAMILIES
+from harness.fuzz.noise import NoReplies, Seed, read_seeds
+from harness.fuzz.operators import OPERATORS
+from harness.fuzz.parser import COLUMNS, ParserCampaign
+from harness.fuzz.pool import Campaign, CampaignError, Result, run
+from harness.fuzz.report import as_json, save, show
+from harness.fuzz.targets import TargetError, load_target
+
+_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
+
+_examples = click.option(
+    "--examples", type=click.IntRange(1), default=20_000, show_default=True, help="How many."
+)
+_seed = click.option(
+    "--seed", type=int, default=1, show_default=True, help="The same seed, the same examples."
+)
+_workers = click.option(
+    "--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="one per core",
+    help="Processes.",
+)  # fmt: skip
+_json = click.option("--json", "json_out", is_flag=True, help="Print JSON.")
+_save = click.option(
+    "--save", "folder", type=click.Path(file_okay=False, path_type=Path),
+    help="Write findings.jsonl, and a pytest file for them, into this directory.",
+)  # fmt: skip
+
+
+@click.group("fuzz")
+def fuzz_command() -> None:
+    r"""Fuzz a parser of model replies, and the other borders of an agent.
+
+    \b
+    Examples:
+      agentrig fuzz parser --examples 20000 --seed 1
+      agentrig fuzz parser --target my_agent.parsing:parse --save found
+      agentrig fuzz cases cases.jsonl --target my_agent.parsing:parse
+      agentrig fuzz args --examples 5000
+    """
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # targets lie where the user stands
+
+
+@fuzz_command.command()
+@click.option("--target", default="harness.fuzz.targets:ours", show_default=True,
+              help="package.module:function that takes (text, tools) and gives an outcome.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="CODE",
+              help="Only this operator, e.g. J4; may be repeated.")  # fmt: skip
+@click.option("--seeds", type=click.Path(exists=True, path_type=Path),
+              help="A vcrpy cassette or a directory of them: real replies to read and mutate.")  # fmt: skip
+@_examples
+@_seed
+@_workers
+@_json
+@_save
+def parser(
+    target: str, only: tuple[str, ...], seeds: Path | None, examples: int, seed: int, workers: int,
+    json_out: bool, folder: Path | None,
+) -> None:  # fmt: skip
+    r"""Read malformed replies whose truth is known.
+
+    A target is a function (text, tools) -> {"kind": "action", "name", "arguments"} or
+    {"kind": "final", "answer"} or {"kind": "error"}. To declare the exceptions that mean
+    "refused", wrap it: harness.fuzz.Target(parse, raises=(ValueError,)).
+
+    \b
+    Examples:
+      agentrig fuzz parser --examples 200000 --workers 2
+      agentrig fuzz parser --only J15 --only T2 --examples 2000
+      agentrig fuzz parser --target harness.fuzz.targets:langchain_react
+      agentrig fuzz parser --seeds cassettes --json > report.json
+    """
+    try:
+        real: tuple[Seed, ...] = read_seeds(seeds) if seeds else ()
+        plan = Plan(operators=only or tuple(OPERATORS), seeds=real)
+        load_target(target)
+    except (TargetError, NoReplies, ValueError) as error:
+        _refuse(error)
+    families = () if only else tuple(FAMILIES)
+    result = _run(ParserCampaign, (target, plan, seed, examples, families),
+                  examples + len(families), workers, json_out)  # fmt: skip
+    about = {"target": target, "examples": examples, "seed": seed}
+    _report(result, COLUMNS, about, json_out, folder, target)
+
+
+@fuzz_command.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--target", default="harness.fuzz.targets:ours", show_default=True, help="The parser."
+)
+@_workers
+@_json
+def cases(file: Path, target: str, workers: int, json_out: bool) -> None:
+    r"""Score a parser on replies with known outcomes.
+
+    Each line of FILE is a JSON object with text, tools, and expect or expect_any (the first is
+    preferred); finish_reason where it matters.
+
+    \b
+    Examples:
+      agentrig fuzz cases tests/data/parser_cases.jsonl
+      agentrig fuzz cases found/findings.jsonl --target my_agent.parsing:parse
+    """
+    try:
+        known = read_cases(file)
+        load_target(target)
+    except (TargetError, CaseError) as error:
+        _refuse(error)
+    result = _run(CasesCampaign, (target, known), len(known), workers, json_out)
+    about = {"target": target, "cases": len(known)}
+    _report(result, CASE_COLUMNS, about, json_out, None, None)
+
+
+@fuzz_command.command("args")
+@click.option("--target", default="harness.fuzz.arguments:ours", show_default=True,
+              help='package.module:function (schema, arguments) -> {"arguments"} or {"error"}.')  # fmt: skip
+@_examples
+@_seed
+@_workers
+@_json
+@_save
+def args_(
+    target: str, examples: int, seed: int, workers: int, json_out: bool, folder: Path | None
+) -> None:
+    r"""Coerce and validate arguments: valid ones unchanged, the rest exact or refused.
+
+    \b
+    Examples:
+      agentrig fuzz args --examples 5000
+      agentrig fuzz args --target my_agent.tools:prepare --seed 7
+    """
+    _border(
+        arguments.ArgumentCampaign,
+        arguments.COLUMNS,
+        target,
+        examples,
+        seed,
+        workers,
+        json_out,
+        folder,
+    )
+
+
+@fuzz_command.command("loop")
+@click.option("--target", default="harness.fuzz.loop:react_json", show_default=True,
+              help="package.module:function (model, tools, limits) -> Agent.")  # fmt: skip
+@_examples
+@_seed
+@_workers
+@_json
+@_save
+def loop_(
+    target: str, examples: int, seed: int, workers: int, json_out: bool, folder: Path | None
+) -> None:
+    r"""Run an agent with a hostile model: it ends, in time, for a typed reason.
+
+    \b
+    Examples:
+      agentrig fuzz loop --examples 2000
+      agentrig fuzz loop --target harness.fuzz.loop:native
+    """
+    _border(loop.LoopCampaign, loop.COLUMNS, target, examples, seed, workers, json_out, folder)
+
+
+@fuzz_command.command("chunks")
+@click.option("--target", default="harness.fuzz.chunks:ours", show_default=True,
+              help="package.module:function (text, chunk_size, overlap) -> chunks.")  # fmt: skip
+@_examples
+@_seed
+@_workers
+@_json
+@_save
+def chunks_(
+    target: str, examples: int, seed: int, workers: int, json_out: bool, folder: Path | None
+) -> None:
+    r"""Cut texts: nothing lost, offsets exact, limits kept.
+
+    \b
+    Examples:
+      agentrig fuzz chunks --examples 5000
+      agentrig fuzz chunks --target my_rag:split --save found
+    """
+    _border(chunks.ChunkCampaign, chunks.COLUMNS, target, examples, seed, workers, json_out, folder)
+
+
+def _border(  # noqa: PLR0917 - the options of three commands that differ in nothing else
+    campaign: Callable[..., Campaign], columns: Sequence[str], target: str, examples: int, seed: int,
+    workers: int, json_out: bool, folder: Path | None,
+) -> None:  # fmt: skip
+    try:
+        campaign(target, seed)
+    except TargetError as error:
+        _refuse(error)
+    result = _run(campaign, (target, seed), examples, workers, json_out)
+    about = {"target": target, "examples": examples, "seed": seed}
+    _report(result, columns, about, json_out, folder, None)
+
+
+def _run(
+    campaign: Callable[..., Campaign], given: tuple[Any, ...], total: int, workers: int, quiet: bool
+) -> Result:
+    """Run it under a progress bar, which only a terminal shows."""
+    errors = Console(stderr=True)
+    bar = Progress(
+        TextColumn("fuzzing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=errors, transient=True, disable=quiet or not errors.is_terminal,
+    )  # fmt: skip
+    try:
+        with bar if not bar.disable else nullcontext():
+            task = bar.add_task("fuzzing", total=total)
+            return run(campaign, given, total, workers=workers,
+                       progress=lambda done: bar.advance(task, done))  # fmt: skip
+    except CampaignError as error:
+        _refuse(error)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(_INTERRUPTED)
+
+
+def _report(  # noqa: PLR0917
+    result: Result, columns: Sequence[str], about: dict[str, Any], json_out: bool,
+    folder: Path | None, spec: str | None,
+) -> NoReturn:  # fmt: skip
+    written = save(result, folder, spec) if folder and result.findings else []
+    if json_out:
+        click.echo(json.dumps(as_json(result, columns, **about), ensure_ascii=False, default=repr))
+    else:
+        title = ", ".join(f"{key} {value}" for key, value in about.items())
+        show(Console(), result, columns, title)
+        for path in written:
+            click.echo(f"wrote {path}")
+    sys.exit(_FAILED if result.kinds or result.left else 0)
+
+
+def _refuse(error: Exception) -> NoReturn:
+    click.echo(f"Error: {error}", err=True)
+    sys.exit(_USAGE)
