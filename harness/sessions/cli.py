@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 import requests
+from pydantic import ValidationError
 from rich.progress import track
 
 from agent_core.clock import SystemClock
@@ -379,6 +380,10 @@ def _exit_codes() -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("interrupted; a recording goes on with --resume", err=True)
         _exit(INTERRUPTED)
+    except ValidationError as error:
+        for each in error.errors(include_url=False, include_input=False):
+            click.echo(f"Error: {'.'.join(map(str, each['loc']))}: {each['msg']}", err=True)
+        _exit(USAGE)
     except ConnectionFailed as error:
         click.echo(f"Error: {redactor.text(str(error))}", err=True)
         _exit(UNREACHABLE)

@@ -38,6 +38,9 @@ class ScriptedServer:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
+    def add(self, *scripts: Sequence[Action]) -> None:
+        self._scripts += scripts
+
     def close(self) -> None:
         self.go_on.set()
         # On Linux closing a listening socket does not wake a blocked accept.

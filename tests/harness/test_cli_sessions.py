@@ -1,0 +1,290 @@
+"""`agentrig run`, `record`, `replay`: arguments, output, exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import main
+from harness.sessions.cli import session_files
+from harness.sessions.format import load_session
+from tests.harness.sessions_support import (
+    ANSWER,
+    ASSISTANT,
+    SUM,
+    WEATHER,
+    ollama_reply,
+    response,
+    serving,
+    three_steps,
+    version_scripts,
+)
+
+SECRET = "sk-test-ABCDEFGHIJKLMNOPQRSTUVWX"
+
+
+def agentrig(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def recording(*texts: str) -> list[Any]:
+    """Scripts for `record`: is somebody there, the server's facts, the replies."""
+    return [[response(404, b"")], *version_scripts(), *(ollama_reply(text) for text in texts)]
+
+
+def test_record_then_replay(tmp_path: Path) -> None:
+    """The main job: one command keeps a session, the other checks it without the server."""
+    with serving(*recording(WEATHER, SUM, ANSWER)) as server:
+        done = agentrig(
+            "record", ASSISTANT, "Weather in Lisbon?", "--name", "first", "--dir", tmp_path,
+            "--model", "m", "--base-url", server.url, "-o", "temperature=0", "-o", "num_ctx=4096",
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "Action: get_weather" in done.output
+    assert "Answer: It is fine" in done.output
+    session = load_session(tmp_path / "first.yaml").session
+    assert session is not None
+    assert session.model.options == {"temperature": 0, "num_ctx": 4096}
+    replayed = agentrig("replay", tmp_path)
+    assert replayed.exit_code == 0, replayed.output
+    assert "ok" in replayed.output
+    assert "1 sessions, 1 ok" in replayed.output
+
+
+def test_record_takes_parameters_and_several_turns(tmp_path: Path) -> None:
+    """`--param` reaches the factory, language and protocol included; questions are turns."""
+    with serving(*recording(ANSWER, "最终答案：好")) as server:
+        done = agentrig(
+            "record", ASSISTANT, "一？", "二？", "--name", "两轮", "--dir", tmp_path, "--json",
+            "--model", "m", "--base-url", server.url, "--param", "language=zh",
+            "--param", "protocol=react-json", "--param", "max_steps=3",
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["requests"] == 2
+    assert said["stop_reasons"] == ["final_answer", "final_answer"]
+    session = load_session(tmp_path / "两轮.yaml").session
+    assert session is not None
+    assert session.agent.language == "zh"
+    assert session.agent.parameters == {"max_steps": 3}
+    assert [turn.question for turn in session.turns] == ["一？", "二？"]
+
+
+def test_a_changed_agent_fails_and_is_explained(tmp_path: Path) -> None:
+    """Exit 1, the reason in words, and the same in JSON."""
+    three_steps(tmp_path / "s.yaml")
+    text = (tmp_path / "s.yaml").read_text(encoding="utf-8")
+    old = "Current weather of one city"
+    assert old in text
+    (tmp_path / "s.yaml").write_text(text.replace(old, "Weather of one city"), encoding="utf-8")
+    done = agentrig("replay", tmp_path / "s.yaml")
+    assert done.exit_code == 1
+    assert "3 of 3 steps differ for one reason: description of tool `get_weather`" in done.output
+    assert "FAILED s" in done.output
+    as_json = agentrig("replay", tmp_path, "--json")
+    assert as_json.exit_code == 1
+    (report,) = json.loads(as_json.stdout)["sessions"]
+    assert report["causes"][0]["part"] == "description of tool `get_weather`"
+    assert agentrig("replay", tmp_path, "--mode", "lenient").exit_code == 0
+    assert agentrig("replay", tmp_path, "--fail-on", "fail").exit_code == 0
+
+
+def test_rewrite_of_some_sessions_in_one_command(tmp_path: Path) -> None:
+    """Each named session is asked again; the others stay as they are."""
+    with serving() as server:
+        url = server.url
+        for name in ("a", "b", "c"):
+            server.add(*recording("Final Answer: 1"))
+            done = agentrig("record", ASSISTANT, "Q?", "--name", name, "--dir", tmp_path,
+                            "--model", "m", "--base-url", url)  # fmt: skip
+            assert done.exit_code == 0, done.output
+        before = (tmp_path / "c.yaml").read_bytes()
+        server.add(*recording("Final Answer: 2"), *recording("Final Answer: 2"))
+        done = agentrig("replay", tmp_path / "a.yaml", tmp_path / "b.yaml", "--rewrite")
+        assert done.exit_code == 0, done.output
+    answers = [
+        load_session(tmp_path / f"{name}.yaml").session.trajectory[0].answer  # type: ignore[union-attr]
+        for name in ("a", "b", "c")
+    ]
+    assert answers == ["2", "2", "1"]
+    assert (tmp_path / "c.yaml").read_bytes() == before
+
+
+def test_run_prints_the_steps_and_the_answer() -> None:
+    """Thought, action, observation, answer, stop reason; nothing is kept."""
+    with serving(ollama_reply(SUM), ollama_reply(ANSWER)) as server:
+        done = agentrig("run", ASSISTANT, "2 + 3?", "--model", "m", "--base-url", server.url)
+    assert done.exit_code == 0, done.output
+    for line in ("Step 1", "Thought: Now the sum.", "Action: calculator", "Observation: 5",
+                 "Answer: It is fine", "Stop reason: final_answer"):  # fmt: skip
+        assert line in done.output
+
+
+def test_run_as_json() -> None:
+    """One object a question."""
+    with serving(ollama_reply(SUM), ollama_reply(ANSWER)) as server:
+        done = agentrig(
+            "run", ASSISTANT, "2 + 3?", "--model", "m", "--base-url", server.url, "--json"
+        )
+    (run,) = json.loads(done.stdout)
+    assert run["stop_reason"] == "final_answer"
+    assert run["steps"][0]["actions"] == [
+        {"tool": "calculator", "arguments": {"expression": "2 + 3"}}
+    ]
+    assert run["usage"] == {"prompt_tokens": 180, "completion_tokens": 18, "estimated": False}
+
+
+def test_a_run_without_an_answer_fails() -> None:
+    """Exit 1 and the reason."""
+    with serving(ollama_reply(SUM)) as server:
+        done = agentrig("run", ASSISTANT, "?", "--model", "m", "--base-url", server.url,
+                        "--param", "max_steps=1")  # fmt: skip
+    assert done.exit_code == 1
+    assert "Stop reason: max_steps" in done.output
+
+
+@pytest.mark.parametrize("command", ["run", "record"])
+def test_an_endpoint_that_is_not_there_is_exit_3(tmp_path: Path, command: str) -> None:
+    """Nothing is recorded, and the words name the address."""
+    with serving() as server:
+        url = server.url
+    extra: list[str | Path] = ["--name", "x", "--dir", tmp_path] if command == "record" else []
+    done = agentrig(command, ASSISTANT, "?", "--model", "m", "--base-url", url, *extra)
+    assert done.exit_code == 3
+    assert url in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", ASSISTANT],
+        ["run", ASSISTANT, "?"],
+        ["run", "nothing", "?", "--model", "m"],
+        ["run", "no_such_module:x", "?", "--model", "m"],
+        ["run", ASSISTANT, "?", "--model", "m", "--api", "openai"],
+        ["run", ASSISTANT, "?", "--model", "m", "-o", "temperature"],
+        ["run", ASSISTANT, "?", "--model", "m", "--base-url", "ftp://x"],
+        ["run", ASSISTANT, "?", "--model", "m", "--param", "language=xx"],
+        ["run", ASSISTANT, "?", "--model", "m", "--param", "colour=red"],
+        ["record", ASSISTANT, "?", "--model", "m"],
+        ["record", ASSISTANT, "?", "--model", "m", "--name", "../x"],
+        ["record", ASSISTANT, "--name", "never-recorded", "--resume"],
+        ["replay"],
+        ["replay", "no-such-file.yaml"],
+        ["replay", "."],
+        ["nonsense"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """Exit 2 and words, never a traceback, and nothing is left behind."""
+    monkeypatch.chdir(tmp_path)
+    done = agentrig(*arguments)
+    assert done.exit_code == 2, done.output
+    assert "Traceback" not in done.output
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
+
+
+def test_what_is_no_session_does_not_stop_the_others(tmp_path: Path) -> None:
+    """A damaged file is named and makes exit 2; the rest is replayed."""
+    three_steps(tmp_path / "good.yaml")
+    (tmp_path / "bad.yaml").write_text("session: {version: 99}\n", encoding="utf-8")
+    (tmp_path / "unrelated.yaml").write_text("name: ci\n", encoding="utf-8")
+    done = agentrig("replay", tmp_path)
+    assert done.exit_code == 2
+    assert "ERROR" in done.output
+    assert "newer agentrig" in done.output
+    assert "2 sessions, 1 ok, 1 could not be replayed" in done.output
+
+
+def test_a_strangers_factory_is_refused(tmp_path: Path) -> None:
+    """The command line says how to allow it and does not import it."""
+    three_steps(tmp_path / "s.yaml")
+    text = (tmp_path / "s.yaml").read_text(encoding="utf-8").replace(ASSISTANT, "antigravity:fly")
+    (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
+    done = agentrig("replay", tmp_path / "s.yaml")
+    assert done.exit_code == 2
+    assert "--allow antigravity" in done.output
+    assert "antigravity" not in sys.modules
+    assert agentrig("replay", tmp_path / "s.yaml", "--agent", ASSISTANT).exit_code == 0
+
+
+INTERRUPTED = """
+from pathlib import Path
+
+from harness.demo.agents import assistant
+
+
+class Once:
+    def started(self, event):
+        return None
+
+    def ended(self, token, event):
+        mark = Path("interrupted")
+        if type(event).__name__ == "StepEnded" and not mark.exists():
+            mark.touch()
+            raise KeyboardInterrupt
+
+
+def agent(*args, **kwargs):
+    return assistant(*args, **kwargs).replace(observers=[Once()])
+"""
+
+
+def test_resume_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C is exit 130 and leaves a journal; `--resume` finishes it."""
+    (tmp_path / "interrupted_agents.py").write_text(INTERRUPTED, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    record = ["record", "interrupted_agents:agent", "--name", "r", "--dir", "kept"]
+    with serving(*recording(WEATHER)) as server:
+        ask = ["?", "--model", "m", "--base-url", server.url]
+        done = agentrig(*record, *ask)
+        assert done.exit_code == 130, done.output
+        assert "--resume" in done.output
+        assert [each.name for each in Path("kept").iterdir()] == ["r.yaml.journal"]
+        server.add([response(404, b"")], ollama_reply(ANSWER))
+        refused = agentrig(*record, *ask)
+        assert refused.exit_code == 2
+        assert "--resume" in refused.output
+        done = agentrig(*record, "--resume")
+    assert done.exit_code == 0, done.output
+    assert len(load_session(Path("kept/r.yaml")).takes) == 2
+    assert agentrig("replay", "kept", "--allow", "interrupted_agents").exit_code == 0
+
+
+def test_secrets_and_control_characters_do_not_reach_the_terminal() -> None:
+    """What a model or a tool says cannot steer a terminal or show a key."""
+    with serving(ollama_reply(f"Final Answer: \x1b[31mred {SECRET} [bold]x[/bold]")) as server:
+        done = agentrig("run", ASSISTANT, "?", "--model", "m", "--base-url", server.url)
+    assert "\x1b[31m" not in done.output
+    assert SECRET not in done.output
+    assert "[bold]x[/bold]" in done.output
+
+
+def test_session_files_are_found_in_folders(tmp_path: Path) -> None:
+    """Sessions and cassettes in any depth, once each; other YAML is not touched."""
+    (tmp_path / "deep").mkdir()
+    for name, start in {
+        "a.yaml": "session:\n", "deep/b.yml": "interactions: []\n", "deep/c.yaml": "version: 1\n",
+        "d.yaml": "on: push\n", "e.txt": "session:\n",
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(start, encoding="utf-8")
+    found = session_files([tmp_path, tmp_path / "a.yaml"])
+    assert [each.name for each in found] == ["a.yaml", "b.yml", "c.yaml"]
+
+
+@pytest.mark.parametrize("command", ["run", "record", "replay", "demo"])
+def test_help_has_examples(command: str) -> None:
+    """Each command shows how it is used, one example a line."""
+    done = agentrig(command, "--help")
+    assert done.exit_code == 0
+    assert f"\n    agentrig {command}" in done.output
