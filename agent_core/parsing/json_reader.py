@@ -27,12 +27,19 @@ _FENCE = re.compile(r"[\s\ufeff]*+(```[ \t]*+\w*+)?+[\s\ufeff]*+")
 _WORD = re.compile(r"[^\s,，;；:：{}\[\]｛｝［］()（）\"'“”‘’＂/#<>`=]*+")
 _BARE_VALUE = re.compile(r"[^\W\d](?:[\w.@-]|[ ](?=[\w.@-]))*+")
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]*+")
-_MEMBER = re.compile(  # a member without damage, before another member
-    r'"([^"\\\x00-\x1f]*+)"[ \t]*+:[ \t\r\n]*+'
-    r'(?:"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,17}+)?+)|(true|false|null))'
-    r'[ \t\r\n]*+,[ \t\r\n]*+(?="[^"\\\n]{1,200}+"[ \t]*+:)'
+_PLAIN_NUMBER = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,17}+)?+"
+_END = (  # what follows a whole member: a comma and the next key, or a closer
+    r"""[ \t\r\n]*+(?:,[ \t\r\n]*+(?="[^"\\\n]{1,200}+"[ \t]*+:|'[^'\\\n]{1,200}+'[ \t]*+:"""
+    r"""|[^\W\d][\w$-]{0,100}+[ \t]*+:)|(?=[}\]]))"""
 )
-_ITEM = re.compile(r'"([^"\\\x00-\x1f]*+)"[ \t\r\n]*+,[ \t\r\n]*+(?=")')
+_MEMBER = re.compile(
+    r"""(?:"([^"\\\x00-\x1f]*+)"|'([^'\\\x00-\x1f]*+)'|([^\W\d][\w$-]*+))[ \t]*+:[ \t\r\n]*+"""
+    rf"""(?:"([^"\\\x00-\x1f]*+)"|'([^'\\\x00-\x1f]*+)'|({_PLAIN_NUMBER})"""
+    rf"""|(true|false|null|True|False|None)\b){_END}"""
+)
+_ITEM = re.compile(
+    r"""(?:"([^"\\\x00-\x1f]*+)"|'([^'\\\x00-\x1f]*+)')[ \t\r\n]*+,[ \t\r\n]*+(?=["'])"""
+)
 _TOUCHED = frozenset(" \t\r\n/#\u00a0\u3000\ufeff\u2060")  # where blanks or comments may begin
 _LITERALS: dict[str, JsonValue] = {
     "true": True, "false": False, "null": None,
@@ -158,19 +165,17 @@ class JsonReader:
         while True:
             opened = self._open(pos)
             if opened is not None:
-                pos = self._first(opened)
-                if pos >= 0:
+                pos, at_value = self._first(opened)
+                if at_value:
                     continue
-                value, pos = self._closed_empty(-pos)
             else:
                 value, pos = self._scalar(pos)
-            if not self._stack:
-                return value, pos
-            self._attach(value)
-            step = self._after(pos)
-            if isinstance(step, tuple):
-                return step
-            pos = step
+                if not self._stack:
+                    return value, pos
+                self._attach(value)
+            whole, pos = self._after(pos)
+            if whole is not None:
+                return whole.items, pos
 
     # Between tokens.
 
@@ -222,8 +227,8 @@ class JsonReader:
             self._log.add("tuple", pos, "(", "[")
         return pos + 1
 
-    def _first(self, pos: int) -> int:
-        """Where the first value begins, or minus the offset of the closer of an empty one."""
+    def _first(self, pos: int) -> tuple[int, bool]:
+        """Where the first value begins, or (with False) where the container may close."""
         frame = self._stack[-1]
         pos = self.skip(pos)
         char = self._peek(pos)
@@ -232,12 +237,18 @@ class JsonReader:
             frame.doubled = True
             return self._first(pos + 1)
         if _CLOSE.get(char) == frame.closer:
-            return -pos
-        return self._key(pos) if frame.is_object else pos
+            return pos, False
+        return self._entry(pos)
 
-    def _closed_empty(self, pos: int) -> tuple[JsonValue, int]:
-        frame = self._stack.pop()
-        return frame.items, self._past_closer(frame, pos)
+    def _entry(self, pos: int) -> tuple[int, bool]:
+        """Into the next entry at `pos`: where its value begins, or (with False) its end."""
+        frame = self._stack[-1]
+        after = (
+            self._members(frame.items, pos) if frame.is_object else self._items(frame.items, pos)
+        )
+        if after > pos and self._text[after] in "}]":
+            return after, False
+        return (self._key(after), True) if frame.is_object else (after, True)
 
     def _past_closer(self, frame: _Frame, pos: int) -> int:
         char = self._text[pos]
@@ -253,7 +264,6 @@ class JsonReader:
     def _key(self, pos: int) -> int:
         """Read a key and its colon; returns where the value begins."""
         frame = self._stack[-1]
-        pos = self._members(frame.items, pos)
         char = self._peek(pos)
         if char in CLOSERS:
             frame.key, after = self._strings.read(pos, is_key=True, in_object=True)
@@ -279,35 +289,43 @@ class JsonReader:
         return self.skip(after)
 
     def _members(self, items: JsonObject, pos: int) -> int:
-        """Take members that need no mending; stop at the last one and at any other."""
-        match = _MEMBER.match
-        while (found := match(self._text, pos)) is not None:
-            key, words, number, literal = found.groups()
-            if key in items or self._strings.mixed or not (words or "").isascii():
+        """Take members with everyday damage at most; stop at any other and at the end."""
+        text, log, match = self._text, self._log, _MEMBER.match
+        while (found := match(text, pos)) is not None:
+            quoted, single, bare, words, single_words, number, literal = found.groups()
+            key = quoted if quoted is not None else single if bare is None else bare
+            value = words if words is not None else single_words
+            if key in items or self._strings.mixed or not (value or "").isascii():
                 break
-            if words is not None:
-                items[key] = words
-            elif number is not None:
-                items[key] = float(number) if "." in number else int(number)
-            else:
-                items[key] = _LITERALS[literal]
+            if number is not None:
+                value = float(number) if "." in number else int(number)
+            elif literal is not None:
+                value = _LITERALS[literal]
+                if literal[0] in "TFN":
+                    log.add("literal", found.start(7), literal, json.dumps(value))
+            if bare is not None:
+                log.add("bare_key", pos, bare, f'"{bare}"')
+            if single is not None or single_words is not None:
+                log.add("quotes", pos, "''", '""')
+            items[key] = value
             pos = found.end()
         return pos
 
     def _items(self, items: list[JsonValue], pos: int) -> int:
-        """Take strings that need no mending; stop at the last one and at any other."""
+        """Take strings with everyday quotes; stop at any other item and at the last one."""
         while (found := _ITEM.match(self._text, pos)) is not None:
-            if self._strings.mixed or not found[1].isascii():
+            value = found[1] if found[1] is not None else found[2]
+            if self._strings.mixed or not value.isascii():
                 break
-            items.append(found[1])
+            if found[1] is None:
+                self._log.add("quotes", pos, "''", '""')
+            items.append(value)
             pos = found.end()
         return pos
 
     # Values.
 
     def _scalar(self, pos: int) -> tuple[JsonValue, int]:
-        if self._stack and self._text[pos : pos + 1] == '"' and not self._stack[-1].is_object:
-            pos = self._items(self._stack[-1].items, pos)
         if self._peek(pos) in CLOSERS and not self._text.startswith("```", pos):
             in_object = bool(self._stack) and self._stack[-1].is_object
             return self._strings.read(pos, is_key=False, in_object=in_object)
@@ -380,8 +398,8 @@ class JsonReader:
 
     # After a value.
 
-    def _after(self, pos: int) -> int | tuple[JsonValue, int]:
-        """Where the next value begins, or the finished value with its end."""
+    def _after(self, pos: int) -> tuple[_Frame | None, int]:
+        """From the end of a value to the next one; or the outermost container, closed."""
         while True:
             at = pos
             if self._text[pos : pos + 1] not in _PLAIN_ENDS:
@@ -398,11 +416,14 @@ class JsonReader:
             if self._text[at] not in _CLOSE:
                 at = self._separator(at)
                 if self._text[at] not in _CLOSE:
-                    return self._key(at) if self._stack[-1].is_object else at
-            value, pos = self._close(at)
+                    pos, at_value = self._entry(at)
+                    if at_value:
+                        return None, pos
+                    continue
+            frame, pos = self._close(at)
             if not self._stack:
-                return value, pos
-            self._attach(value)
+                return frame, pos
+            self._attach(frame.items)
 
     def _separator(self, at: int) -> int:
         """Past the comma at `at`; one that is missing is added before a key."""
@@ -423,7 +444,7 @@ class JsonReader:
             self._log.add("comma", at, char, "")
         return after
 
-    def _close(self, at: int) -> tuple[JsonValue, int]:
+    def _close(self, at: int) -> tuple[_Frame, int]:
         """Close the innermost container with the closer at `at`, right or wrong.
 
         A closer that fits a container further out closes the ones inside it too; one that fits
@@ -440,14 +461,14 @@ class JsonReader:
                 while self._stack[-1].closer != closer:
                     self._attach(self._stack.pop().items)
         frame = self._stack.pop()
-        return frame.items, self._past_closer(frame, at)
+        return frame, self._past_closer(frame, at)
 
-    def _close_all(self, at: int) -> tuple[JsonValue, int]:
+    def _close_all(self, at: int) -> tuple[_Frame, int]:
         missing = "".join(frame.closer for frame in reversed(self._stack))
         self._log.add("closer", at, "", missing)
         while len(self._stack) > 1:
             self._attach(self._stack.pop().items)
-        return self._stack.pop().items, at
+        return self._stack.pop(), at
 
 
 class JsonDamage(ValueError):

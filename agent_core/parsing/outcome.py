@@ -22,33 +22,37 @@ class Refusal(Exception):  # noqa: N818  (it never leaves the package)
 
 
 class RepairLog:
-    """The repairs of one reply, in order.
+    """The repairs of one reply, in order; the same one made again is recorded once.
 
     All are recorded up to a bound; past it only the first of each further kind.
     """
 
     def __init__(self) -> None:
-        self._repairs: list[Repair] = []
-        self._kinds: set[str] = set()
+        self._found: dict[tuple[str, str, str], int | str] = {}
 
     def add(self, kind: str, where: int | str, before: str, after: str) -> None:
         """Record one repair; `where` is a character offset or a JSON path."""
-        if len(self._repairs) < _KEPT or kind not in self._kinds:
-            self._kinds.add(kind)
-            self._repairs.append(Repair(kind, str(where), snippet(before), snippet(after)))
+        repair = (kind, before[:_SNIPPET], after[:_SNIPPET])
+        if repair in self._found:
+            return
+        if len(self._found) < _KEPT or all(kind != known for known, _, _ in self._found):
+            self._found[repair] = where
 
     def mark(self) -> int:
         """A point to roll back to, when a tentative reading turns out to be prose."""
-        return len(self._repairs)
+        return len(self._found)
 
     def rollback(self, mark: int) -> None:
         """Forget what was recorded after `mark`."""
-        del self._repairs[mark:]
-        self._kinds = {repair.kind for repair in self._repairs}
+        while len(self._found) > mark:
+            self._found.popitem()
 
     def all(self) -> tuple[Repair, ...]:
         """Everything recorded."""
-        return tuple(self._repairs)
+        return tuple(
+            Repair(kind, str(where), before, after)
+            for (kind, before, after), where in self._found.items()
+        )
 
 
 def snippet(text: str, limit: int = _SNIPPET) -> str:
