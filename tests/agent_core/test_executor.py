@@ -303,6 +303,15 @@ def test_a_hanging_tool_is_given_up_in_time_and_learns_of_it() -> None:
     assert seen[0].cancel.wait(10), "nobody waits any more, and the tool can see it"
 
 
+def test_a_tools_own_timeout_counts() -> None:
+    """It is shorter than the executor's here."""
+    release = threading.Event()
+    tool = define(lambda: release.wait(30), name="slow", timeout=0.05)
+    observation = FunctionCallExecutor([tool], timeout=20).execute(Action("slow", {}))
+    release.set()
+    assert "0.05 seconds" in observation.text
+
+
 def test_a_tool_without_time_left_is_given_up_at_once() -> None:
     """A run at its end does not wait for anything."""
     release = threading.Event()
@@ -434,6 +443,20 @@ def test_a_tool_that_changes_its_arguments_changes_no_record() -> None:
     assert given == {"items": ["one"]}
     assert observation.arguments == {"items": ["one"]}
     assert [execute(greedy).text for _ in range(2)] == ["1", "1"]
+
+
+def test_nested_arguments_are_recorded_as_they_were_passed() -> None:
+    """A tool with a schema of its own gets plain objects, and may change them."""
+
+    def spend(**given: Any) -> int:
+        given["purse"]["coins"].pop()
+        return len(given["purse"]["coins"])
+
+    tool = FunctionDefinition("spend", parameters={"properties": {"purse": {}}}, function=spend)
+    action = Action("spend", {"purse": {"coins": [1, 2]}})
+    observation = FunctionCallExecutor([tool]).execute(action)
+    assert observation.text == "1"
+    assert observation.arguments == action.arguments == {"purse": {"coins": [1, 2]}}
 
 
 @pytest.mark.parametrize(
