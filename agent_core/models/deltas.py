@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_core.messages import JsonValue, ToolCall
-from agent_core.models.wire import NotJson, decode_json, read_calls
+from agent_core.models.wire import read_calls
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A call that grows."""
+    """A call that grows. Arguments that are no text stand in `value`."""
 
     id: str | None
     name: str
-    arguments: JsonValue
+    parts: list[str] = field(default_factory=list)
+    value: JsonValue = None
 
-    def complete(self) -> bool:
-        """Whether its arguments need nothing more."""
-        if not isinstance(self.arguments, str):
-            return bool(self.arguments)
-        try:
-            decode_json(self.arguments)
-        except NotJson:
-            return False
-        return True
-
-    def grow(self, fragment: ToolCall) -> None:
+    def add(self, fragment: ToolCall) -> None:
         """Add a fragment: ids and repeated names are kept once, arguments are joined."""
         self.id = self.id or fragment.id
         if fragment.name != self.name:
             self.name += fragment.name
-        if isinstance(self.arguments, str) and isinstance(fragment.arguments, str):
-            self.arguments += fragment.arguments
+        if isinstance(fragment.arguments, str):
+            self.parts.append(fragment.arguments)
         elif fragment.arguments:
-            self.arguments = fragment.arguments
+            self.value = fragment.arguments
+
+    def ended_by(self, fragment: ToolCall) -> bool:
+        """Whether a named fragment at the same index is another call.
+
+        Ids alone do not tell: some servers make up a new one for every fragment.
+        """
+        if self.id is None or fragment.id in {None, self.id}:
+            return False
+        closed = self.value is not None or "".join(self.parts[-1:]).rstrip().endswith("}")
+        return closed or fragment.name != self.name
+
+    def call(self) -> ToolCall:
+        """The call as far as it has come."""
+        return ToolCall(self.id, self.name, self.value or "".join(self.parts) or {})
 
 
 class CallDeltas:
@@ -56,16 +61,15 @@ class CallDeltas:
             index = index if isinstance(index, int) else None
             draft = None if whole else self._continued(index, fragment)
             if draft is None:
-                draft = _Draft(fragment.id, fragment.name, fragment.arguments)
+                draft = _Draft(fragment.id, fragment.name)
                 self._drafts.append(draft)
                 if index is not None:
                     self._by_index[index] = draft
-            else:
-                draft.grow(fragment)
+            draft.add(fragment)
 
     def calls(self) -> list[ToolCall]:
         """The calls, in the order in which they began."""
-        return [ToolCall(each.id, each.name, each.arguments or {}) for each in self._drafts]
+        return [each.call() for each in self._drafts]
 
     def _continued(self, index: int | None, fragment: ToolCall) -> _Draft | None:
         """The call that a fragment belongs to, or None when it begins another."""
@@ -73,8 +77,7 @@ class CallDeltas:
             draft = self._by_index.get(index)
             if draft is None or not fragment.name or not draft.name:
                 return draft
-            other = fragment.id is not None and draft.id not in {None, fragment.id}
-            return None if other and draft.complete() else draft
+            return None if draft.ended_by(fragment) else draft
         last = self._drafts[-1] if self._drafts else None
         if fragment.id is not None:
             same = next((each for each in self._drafts if each.id == fragment.id), None)

@@ -125,8 +125,6 @@ def _refusal(status: int, body: str, what: str, target: Target) -> ModelError | 
         return AuthenticationFailed(f"{what}. {hint}", status=status)
     if status in {400, 404} and _NO_MODEL.search(body):
         return _model_not_found(what, status, target)
-    if status < 400:
-        return BadResponse(f"{what}. Expected status 200", status=status)
     return BadRequest(what + (_path_hint(target) if status in {404, 405} else ""), status=status)
 
 

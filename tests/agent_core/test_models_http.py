@@ -12,6 +12,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+import requests
 
 from agent_core.clock import ManualClock
 from agent_core.errors import (
@@ -289,6 +290,26 @@ def test_a_timeout_is_asked_again_where_the_policy_says_so() -> None:
         model.close()
 
 
+def test_text_that_was_heard_is_not_asked_for_again() -> None:
+    """Whoever listens would hear it twice."""
+    heard: list[str] = []
+
+    def on_text(piece: str) -> bool:
+        heard.append(piece)
+        return False
+
+    stuck = Response(chunks=[LINE, LINE], pause=30.0)
+    with FaultServer([stuck, OK]) as server:
+        model = OllamaChat(
+            "m", base_url=server.url, stream=True, timeouts=Timeouts(read=0.2),
+            retry=RetryPolicy(timeouts=True),
+        )  # fmt: skip
+        with pytest.raises(ModelTimeout):
+            model.chat(ASK, on_text=on_text)
+        model.close()
+    assert (heard, len(server.requests)) == (["a"], 1)
+
+
 LINE = b'{"message": {"content": "a"}, "done": false}\n'
 
 
@@ -315,6 +336,15 @@ def test_the_time_that_is_left_bounds_everything(slow: Response, stream: bool) -
             model.chat(ASK, timeout=0.15)
         assert time.monotonic() - began < 5
         model.close()
+
+
+def test_a_session_of_the_callers_keeps_the_time_too() -> None:
+    """Between the pieces, whatever its adapters are."""
+    slow = Response(chunks=[LINE] * 1000, pause=0.02)
+    with FaultServer([slow]) as server, requests.Session() as session:
+        model = OllamaChat("m", base_url=server.url, stream=True, session=session)
+        with pytest.raises(ModelTimeout, match="the time that was left"):
+            model.chat(ASK, timeout=0.2)
 
 
 def test_no_time_left_means_no_request() -> None:
@@ -451,6 +481,32 @@ def test_an_interruption_passes_through_and_leaves_no_connection() -> None:
         assert model.chat(ASK).text == "ok"
         model.close()
     assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("base_url", "kind", "words"),
+    [
+        ("https://127.0.0.1:{port}", ConnectionFailed, "no secure connection"),
+        ("http://.example.org", BadRequest, "is no address to send to"),
+        ("http://{{}}:1", ModelError, "http://{{}}:1"),
+    ],
+)
+def test_addresses_that_lead_nowhere(base_url: str, kind: type[ModelError], words: str) -> None:
+    """Each says what is wrong, none is taken for a busy server."""
+    with FaultServer([OK]) as server:
+        url = base_url.format(port=server.url.rpartition(":")[2])
+        model = OllamaChat("m", base_url=url, clock=ManualClock(NOW))
+        with pytest.raises(kind, match=words.format()):
+            model.chat(ASK)
+        model.close()
+
+
+def test_what_json_cannot_hold_is_an_error_of_the_program() -> None:
+    """An option that is an object, or not a number: nothing is sent."""
+    for wrong in (object(), float("nan"), {1, 2}):
+        model = OllamaChat("m", base_url="http://127.0.0.1:1", options={"x": wrong})
+        with pytest.raises(ConfigError, match="cannot be written as JSON"):
+            model.chat(ASK)
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:

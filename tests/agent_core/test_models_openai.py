@@ -130,7 +130,9 @@ def test_calls_go_out_as_text_and_every_call_is_answered_by_its_id() -> None:
         Message("tool", "2", tool_call_id="call_b", name="f"),
         Message("tool", "3", name="f"),
     ]  # fmt: skip
-    body = sent(messages, {})["messages"]
+    named = Message("user", "hi", name="ann")
+    *body, last = sent([*messages, named], {})["messages"]
+    assert last == {"role": "user", "content": "hi", "name": "ann"}
     calls = body[0]["tool_calls"]
     assert [each["function"]["arguments"] for each in calls] == [
         '{"城市": "北京"}', '{"a":  1}', '{"raw": "{\\"a\\": "}'
@@ -305,6 +307,9 @@ TWO = [("f", '{"a": 1}'), ("g", '{"b": 2}')]
         # every call has the index 0
         (deltas(fragment('{"a": 1}', name="f", index=0, id="x"),
                 fragment('{"b": 2}', name="g", index=0, id="y")), TWO),
+        # every call has the index 0, and the first one no arguments
+        (deltas(fragment("", name="f", index=0, id="x"),
+                fragment('{"b": 2}', name="g", index=0, id="y")), [("f", {}), TWO[1]]),
         # no index, ids only
         (deltas(fragment('{"a"', name="f", id="x"), fragment('{"b"', name="g", id="y"),
                 fragment(": 1}", id="x"), fragment(": 2}", id="y")), TWO),

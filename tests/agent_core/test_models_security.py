@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from agent_core.errors import (
     BadRequest,
     BadResponse,
     ConfigError,
+    ConnectionFailed,
     ModelError,
 )
 from agent_core.events import Ended, Started, watching
@@ -104,6 +106,19 @@ def test_a_proxy_is_used_for_other_machines_without_netrc(
         model.close()
     assert proxy.requests[0].path == "http://ollama.example:11434/api/chat"
     assert "authorization" not in proxy.requests[0].headers
+
+
+def test_a_proxy_that_is_down_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its password."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setenv("https_proxy", f"http://user:hunter22@127.0.0.1:{port}")
+    monkeypatch.setenv("http_proxy", f"http://user:hunter22@127.0.0.1:{port}")
+    for scheme in ("http", "https"):
+        model = OllamaChat("m", base_url=f"{scheme}://ollama.example", clock=ManualClock(NOW))
+        with pytest.raises(ConnectionFailed, match=r"the proxy for \w+://ollama.example") as caught:
+            model.chat(ASK)
+        assert "hunter22" not in str(caught.value)
 
 
 def test_cookies_are_not_kept() -> None:

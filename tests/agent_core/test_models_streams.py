@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import IO, Any, cast
 
 import requests
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from urllib3 import HTTPResponse
 
@@ -81,6 +81,7 @@ def as_json(value: object, ascii_only: bool) -> str:
     return json.dumps(value, ensure_ascii=ascii_only)
 
 
+@settings(deadline=None, max_examples=50)
 @given(texts, places, line_ends, st.booleans())
 def test_an_ollama_stream_reads_the_same_however_it_is_cut(
     parts: list[str], at: list[int], end: str, escaped: bool
@@ -99,6 +100,7 @@ def test_an_ollama_stream_reads_the_same_however_it_is_cut(
     assert found.finish_reason == "stop"
 
 
+@settings(deadline=None, max_examples=50)
 @given(texts, places, st.sampled_from(["\n", "\r\n", "\r"]), st.booleans())
 def test_an_event_stream_reads_the_same_however_it_is_cut(
     parts: list[str], at: list[int], end: str, escaped: bool
@@ -122,6 +124,7 @@ def test_an_event_stream_reads_the_same_however_it_is_cut(
     assert [json.loads(call.arguments) for call in found.tool_calls] == [{"a": parts}]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), places)
 def test_lines_and_events_do_not_depend_on_the_cuts(body: bytes, at: list[int]) -> None:
     """For any bytes at all."""
@@ -136,6 +139,7 @@ def test_events_by_the_standard() -> None:
     assert list(events([stream])) == [b"first event", b"second\n third", b""]
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=()), min_size=1))
 def test_any_text_can_be_sent_and_comes_back_clean(text: str) -> None:
     """Pairs of surrogates are joined, lone ones replaced, everything else kept."""
