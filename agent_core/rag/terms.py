@@ -21,8 +21,10 @@ _RUN = re.compile(rf"(?P<cjk>[{_CJK}]+)|{_WORD}+(?:[-._/:@#+'’]{_WORD}+)*(?:\+
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _JOINTS = re.compile(r"[-._/:@#+'’]+")
 _IDENTIFIER = re.compile(
-    r"(?=.*\d)(?=.*[^\W\d_]).{2,}|\w+(?:[._/:@#+]\w+)+|\w*_\w*|[A-Z][A-Z0-9]+(?:-\w+)*"
-    r"|[a-z]+[A-Z]\w*|\w+(?:\+\+|#)|\d{3,}",
+    r"(?!\d+[a-z]{1,3}$)(?=.*\d)(?=.*[a-zA-Z]).{2,}"  # ERR-4012, A7; not 3rd, 20km
+    r"|(?!\d+\.\d+$)\w+(?:[._:@#+]\w+)+|\w*[^\W_]_\w*|\w+(?:\+\+|#)"  # os.path, max_tokens, C++
+    r"|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*"  # getName, GetName
+    r"|(?!(?:19|20)\d\d$)\d{4,}",  # a number, but no year
     re.ASCII,
 )
 _IDENTIFIER_WEIGHT = 3.0
