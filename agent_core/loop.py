@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from agent_core.agent import Agent
 
 _ANSWER_RESERVE = 1024  # tokens kept free for the reply when the model's own limit is unknown
+_REMINDER_CHARS = 300  # small models lose a question that is not repeated after each observation
 _RAW_REPLY_CHARS = 2_000  # of a reply that could not be used, this much stays in the history
 
 
@@ -277,7 +278,9 @@ class Run:
             reason = StopReason.EMPTY_REPLIES
         else:
             self.format_errors += 1
-            hint = decision.hint if isinstance(decision, FormatError) else texts.unlabelled
+            hint = texts.unlabelled.format(question=_brief(self.question))
+            if isinstance(decision, FormatError):
+                hint = decision.hint
             over = self.format_errors >= limits.max_format_errors
             reason = StopReason.FORMAT_ERRORS
         said = reply.text.strip()[:_RAW_REPLY_CHARS] or texts.no_reply
@@ -346,7 +349,14 @@ class Run:
             ]
         else:
             text = observation_text([each.text for each in observations], self.agent.language)
-            self.messages.append(Message("user", text))
+            reminder = self._texts.reminder.format(question=_brief(self.question))
+            self.messages.append(Message("user", f"{text}\n\n{reminder}"))
+
+
+def _brief(question: str) -> str:
+    """A question as a reminder repeats it: one line, not too long."""
+    line = " ".join(question.split())
+    return line if len(line) <= _REMINDER_CHARS else line[:_REMINDER_CHARS] + "…"
 
 
 def _with_usage(reply: Reply, estimate: int) -> Reply:

@@ -58,7 +58,7 @@ def ask_all(args: argparse.Namespace, protocol: str) -> list[dict[str, Any]]:
         model = OllamaChat(
             args.model,
             base_url=args.base_url,
-            options={"temperature": 0, "seed": 0, "num_predict": 400},
+            options={"temperature": 0, "seed": 0, "num_predict": 400, **dict(args.option)},
             stream=True,
         )
         agent = assistant(
@@ -90,11 +90,18 @@ def ask_all(args: argparse.Namespace, protocol: str) -> list[dict[str, Any]]:
     return rows
 
 
+def option(text: str) -> tuple[str, Any]:
+    """Read `key=value`; the value is JSON."""
+    key, _, value = text.partition("=")
+    return key, json.loads(value)
+
+
 def main() -> None:
     """Ask, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True)
     parser.add_argument("--base-url", default=None)
+    parser.add_argument("-o", "--option", action="append", default=[], type=option)
     parser.add_argument("--protocol", action="append", choices=PROTOCOLS)
     parser.add_argument("--only", action="append", help="id of a question; may be repeated")
     parser.add_argument("--transcripts", help="folder for the conversations")

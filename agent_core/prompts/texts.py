@@ -30,6 +30,7 @@ class Texts:
     example: str
     question: str
     unlabelled: str
+    reminder: str
     empty: str
     no_reply: str
     repeated: str
@@ -59,7 +60,7 @@ EN = Texts(
         'Action: {"name": "tool name", "parameters": {"parameter name": "value"}}\n'
         "The result follows as `Observation:`. Never write an Observation yourself.\n"
         "As soon as the observations hold all you need, write:\n"
-        "Thought: why this is enough\n"
+        "Thought: …\n"
         "Final Answer: the complete answer to the question"
     ),
     how_labels=(
@@ -69,7 +70,7 @@ EN = Texts(
         'Action Input: {"parameter name": "value"}\n'
         "The result follows as `Observation:`. Never write an Observation yourself.\n"
         "As soon as the observations hold all you need, write:\n"
-        "Thought: why this is enough\n"
+        "Thought: …\n"
         "Final Answer: the complete answer to the question"
     ),
     rules=(
@@ -80,13 +81,18 @@ EN = Texts(
     example="Example:",
     question="Question",
     unlabelled=(
-        "Write either an action in the format above, or your answer after `Final Answer:`."
+        "Your reply had neither an action nor `Final Answer:`. The question is: {question}\n"
+        "Write `Thought:` and `Action:` to look something up, or `Final Answer:` and the answer."
+    ),
+    reminder=(
+        "(The question: {question} If every part of it is answered, write `Final Answer:` and "
+        "the complete answer; otherwise the next `Thought:` and `Action:`.)"
     ),
     empty="Your reply was empty. Continue with a Thought.",
     no_reply="(no reply)",
     repeated=(
-        "Not run: exactly this action was asked for {times} times. Its result is above. "
-        "Use it to answer, or try something else."
+        "Not run: exactly this action was asked for {times} times, and its result stands above. "
+        "Do not ask for it again: answer with it, or try something else."
     ),
     cancelled="Not run: the run was cancelled.",
 )
@@ -113,7 +119,7 @@ ZH = Texts(
         '行动：{"name": "工具名", "parameters": {"参数名": "值"}}\n'
         "结果会以“观察：”给出，你自己绝不要写“观察”。\n"
         "观察到的内容已经足够时，写：\n"
-        "思考：为什么已经足够\n"
+        "思考：……\n"
         "最终答案：对问题的完整回答"
     ),
     how_labels=(
@@ -123,7 +129,7 @@ ZH = Texts(
         '行动输入：{"参数名": "值"}\n'
         "结果会以“观察：”给出，你自己绝不要写“观察”。\n"
         "观察到的内容已经足够时，写：\n"
-        "思考：为什么已经足够\n"
+        "思考：……\n"
         "最终答案：对问题的完整回答"
     ),
     rules=(
@@ -133,11 +139,18 @@ ZH = Texts(
     ),
     example="示例：",
     question="问题",
-    unlabelled="请按上面的格式写一个行动，或者在“最终答案：”后写出回答。",
+    unlabelled=(
+        "你的回复里既没有行动，也没有“最终答案：”。问题是：{question}\n"
+        "需要查找时写“思考：”和“行动：”，否则写“最终答案：”和回答。"
+    ),
+    reminder=(
+        "（问题：{question} 如果每个部分都有了答案，就写“最终答案：”和完整的回答；"
+        "否则写下一个“思考：”和“行动：”。）"
+    ),
     empty="你的回复是空的。请从“思考：”继续。",
     no_reply="（没有回复）",
     repeated=(
-        "没有执行：完全相同的行动已经要求了 {times} 次，结果在上面。请用它来回答，或换一种做法。"
+        "没有执行：完全相同的行动已经要求了 {times} 次，结果就在上面。不要再要求它：请用已有的结果回答，或换一种做法。"
     ),
     cancelled="没有执行：运行已取消。",
 )

@@ -7,12 +7,21 @@ from agent_core.messages import JsonObject
 from agent_core.tools.definition import FunctionDefinition, define
 
 
+# not strftime("%A"), which speaks the language of the machine's locale
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
 def current_time(clock: Clock) -> FunctionDefinition:
     """Build the tool `get_current_time`, which reads the given clock."""
 
     def get_current_time() -> JsonObject:
         """Get the current local date, time and weekday."""
         now = clock.now()
-        return {"time": now.isoformat(timespec="seconds"), "weekday": now.strftime("%A")}
+        return {
+            "date": now.strftime("%Y-%m-%d"),
+            "time": now.strftime("%H:%M:%S"),
+            "utc_offset": now.strftime("%z"),
+            "weekday": _WEEKDAYS[now.weekday()],
+        }
 
     return define(get_current_time)

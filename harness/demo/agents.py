@@ -7,6 +7,8 @@ parameter that `agentrig record --param name=value` sets and the session file ke
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 from agent_core.agent import Agent
 from agent_core.errors import ToolError
@@ -15,7 +17,7 @@ from agent_core.limits import Limits
 from agent_core.messages import Action, Chunk, JsonObject, Language, Protocol
 from agent_core.prompts import worked_example
 from agent_core.rag import LexicalRetriever, search_knowledge_tool
-from agent_core.tools import calculator, current_time
+from agent_core.tools import FunctionDefinition, calculator, current_time
 from harness.demo.world import get_weather, world
 
 
@@ -75,7 +77,7 @@ def assistant(
     max_steps: int = 10,
 ) -> Agent:
     """Weather, arithmetic, a knowledge base and the time."""
-    tools = [
+    tools: list[Callable[..., Any] | FunctionDefinition] = [
         get_weather,
         calculator,
         search_knowledge_tool(knowledge(), language=language),

@@ -52,7 +52,9 @@ class TestAnswers:
         assert [step.index for step in result.steps] == [1, 2]
         assert result.steps[0].parsed.reason is not None
         last = model.requests[1].messages[-1]
-        assert last == Message("user", "Observation: found it")
+        assert last.role == "user"
+        assert last.content.startswith("Observation: found it\n")
+        assert "What is it?" in last.content
 
     @pytest.mark.parametrize(
         ("protocol", "language", "action", "answer"),

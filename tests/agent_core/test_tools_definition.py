@@ -393,11 +393,16 @@ def test_methods_partials_and_callable_objects_are_tools() -> None:
 
 def test_the_current_time_comes_from_the_given_clock() -> None:
     """So that a replay tells the time of the recording."""
-    clock = ManualClock(datetime.datetime(2026, 11, 30, 9, 30))
+    clock = ManualClock(datetime.datetime(2026, 11, 30, 9, 30, tzinfo=datetime.UTC))
     observation = FunctionCallExecutor([current_time(clock)]).execute(
         Action("get_current_time", {})
     )
-    assert json.loads(observation.text) == {"time": "2026-11-30T09:30:00", "weekday": "Monday"}
+    assert json.loads(observation.text) == {
+        "date": "2026-11-30",
+        "time": "09:30:00",
+        "utc_offset": "+0000",
+        "weekday": "Monday",
+    }
 
 
 def test_importing_tools_is_light() -> None:
