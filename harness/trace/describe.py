@@ -50,7 +50,8 @@ def listed(items: Any, limit: int = 5) -> str:
 
 
 def _run(a: dict[str, Any]) -> list[str]:
-    said = [str(a.get(semconv.STOP_REASON, "not ended"))]
+    good = a.get(semconv.ERROR_TYPE) is None  # otherwise the description has said it
+    said = [str(a.get(semconv.STOP_REASON, "not ended"))] if good else []
     if a.get("harness.steps") is not None:
         said.append(f"{a['harness.steps']} steps")
     return said + tokens(a, "harness.total_")

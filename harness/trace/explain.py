@@ -101,15 +101,12 @@ def _stop(run: TraceSpan) -> Iterator[Finding]:
         return
     step = run.attributes.get(semconv.FAILED_STEP)
     if step is None:  # an exception: the step it passed through is marked
-        failed = [
-            s.attributes.get(semconv.STEP_INDEX) for s in run.find("harness.step") if s.failed
-        ]
-        step = failed[-1] if failed else None
-    why = run.attributes.get(semconv.ERROR_MESSAGE) or run.error
+        failed = [each for each in run.find("harness.step") if each.failed]
+        step = failed[-1].attributes.get(semconv.STEP_INDEX) if failed else None
     text = f"the run ended with {reason or 'no stop reason'}"
-    yield Finding(
-        "error" if run.failed else "warning", "stop", step, f"{text} ({why})" if why else text
-    )
+    why = run.attributes.get(semconv.ERROR_MESSAGE) or run.error.partition(": ")[2] or run.error
+    text += f" ({why})" if why and reason not in {why, why.partition(" ")[0]} else ""
+    yield Finding("error" if run.failed else "warning", "stop", step, text)
 
 
 def _calls(index: int | None, step: TraceSpan) -> Iterator[Finding]:
@@ -129,7 +126,8 @@ def _calls(index: int | None, step: TraceSpan) -> Iterator[Finding]:
         retries = [s for s in chat.children if semconv.RETRY_REASON in s.attributes]
         if retries:
             reasons = [str(s.attributes[semconv.RETRY_REASON]) for s in retries]
-            text = f"{len(retries)} attempts were retried: {listed(reasons)}"
+            many = "attempts were" if len(retries) > 1 else "attempt was"
+            text = f"{len(retries)} {many} retried: {listed(reasons)}"
             yield Finding("warning", "retries", index, text)
 
 

@@ -101,7 +101,7 @@ def _retries(plans: list[PlannedStep], at: int, data: st.DataObject) -> dict[str
     number = data.draw(st.integers(1, 3))
     again = events.AttemptEnded(status, 9, retry_reason=f"HTTP {status}", wait=0.5)
     plans[at - 1].attempts = (*[again] * number, events.AttemptEnded(200, 500))
-    return {"cause": f"{number} attempts were retried: HTTP {status}"}
+    return {"cause": f"retried: {', '.join([f'HTTP {status}'] * number)}"}
 
 
 def _repeat(plans: list[PlannedStep], at: int, data: st.DataObject) -> dict[str, Any]:
