@@ -8,7 +8,8 @@ from agent_core.tools.executor import DEFAULT_DEBUG_KEYS, FunctionCallExecutor
 from agent_core.tools.inert import inert
 from agent_core.tools.jsonable import clean_text, jsonable
 from agent_core.tools.runner import RunningCall, ThreadRunner, running_call
-from agent_core.tools.validation import ArgumentError, SchemaValidator
+from agent_core.tools.validation import SchemaValidator
+from agent_core.tools.wording import ArgumentError
 
 __all__ = [
     "DEFAULT_DEBUG_KEYS",

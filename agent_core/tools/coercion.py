@@ -7,14 +7,10 @@ A value that is valid already is never touched (3.0 for an integer becomes 3, wh
 
 from __future__ import annotations
 
-import json
-import math
-import re
-import unicodedata
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from agent_core.messages import Coercion, JsonObject, JsonValue
+from agent_core.tools.conversions import KEEP, SCALARS, choose_option, from_json_text
 from agent_core.tools.schema import (
     MAX_DEPTH,
     Node,
@@ -26,14 +22,7 @@ from agent_core.tools.schema import (
 )
 from agent_core.tools.validation import SchemaValidator
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,1000}(?:\.0{1,20})?")
-_NUMBER = re.compile(
-    r"[+-]?(?:[0-9]{1,1000}(?:\.[0-9]{0,1000})?|\.[0-9]{1,1000})(?:[eE][+-]?[0-9]{1,3})?"
-)
-_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 _SHOWN = 1_000  # characters of a string that a record keeps
-
-_KEEP: Any = object()  # "cannot be turned into that"
 
 
 def coerce(
@@ -135,11 +124,11 @@ class _Coercer:
             # last what takes almost anything
             for each in sorted(types, key=lambda name: name in {"array", "string"}):
                 result = self._towards(each, node, value, path)
-                if result is not _KEEP:
+                if result is not KEEP:
                     break
             else:
                 result = value
-        result = _choose(node.schema, result)
+        result = choose_option(node.schema, result)
         if result is not value:
             out.append(Coercion(json_path(path), _brief(value), _brief(result)))
         return result
@@ -148,23 +137,23 @@ class _Coercer:
         if name == "array":
             return self._to_array(node, value, path)
         if name == "object":
-            return _decoded(value, dict, path)
-        return _SCALARS[name](value)
+            return from_json_text(value, dict, MAX_DEPTH - len(path))
+        return SCALARS[name](value)
 
     def _to_array(self, node: Node, value: JsonValue, path: Path) -> JsonValue:
-        decoded = _decoded(value, list, path)
-        if decoded is not _KEEP:
+        decoded = from_json_text(value, list, MAX_DEPTH - len(path))
+        if decoded is not KEEP:
             return decoded
         if value is None or isinstance(value, dict) or not self.may_wrap:
-            return _KEEP
+            return KEEP
         if isinstance(value, str) and value.lstrip()[:1] in {"[", "{", ""}:
-            return _KEEP  # a list that went wrong, not one item
+            return KEEP  # a list that went wrong, not one item
         first = ("prefixItems", 0) if node.schema.get("prefixItems") else ("items",)
         if first[0] not in node.schema:
-            return _KEEP
+            return KEEP
         item = node.child(*first)
         result, _ = self._try(item, value, (*path, 0), may_wrap=False)
-        return [value] if self._fits(item, result) else _KEEP
+        return [value] if self._fits(item, result) else KEEP
 
     def _properties(
         self, node: Node, value: JsonObject, path: Path, out: list[Coercion]
@@ -204,119 +193,6 @@ class _Coercer:
 
 def _is_whole_float(value: JsonValue) -> bool:
     return isinstance(value, float) and value.is_integer()
-
-
-def _plain(text: str) -> str:
-    """Full-width digits and signs as ASCII ones, without spaces around."""
-    return unicodedata.normalize("NFKC", text).strip()
-
-
-def _to_integer(value: JsonValue) -> JsonValue:
-    text = _plain(value) if isinstance(value, str) else ""
-    return int(text.partition(".")[0]) if _INTEGER.fullmatch(text) else _KEEP
-
-
-def _to_number(value: JsonValue) -> JsonValue:
-    whole = _to_integer(value)
-    if whole is not _KEEP and "." not in _plain(value):
-        return whole
-    text = _plain(value) if isinstance(value, str) else ""
-    if not _NUMBER.fullmatch(text):
-        return _KEEP
-    number = float(text)
-    try:
-        exact = math.isfinite(number) and Decimal(text) == Decimal(repr(number))
-    except InvalidOperation:
-        return _KEEP
-    return number if exact else _KEEP  # digits that a float cannot hold would be lost
-
-
-def _to_boolean(value: JsonValue) -> JsonValue:
-    return _TRUTH.get(_plain(value).casefold(), _KEEP) if isinstance(value, str) else _KEEP
-
-
-def _to_null(value: JsonValue) -> JsonValue:
-    if isinstance(value, str) and _plain(value).casefold() in {"null", "none"}:
-        return None
-    return _KEEP
-
-
-def _to_string(value: JsonValue) -> JsonValue:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return _KEEP
-    try:
-        return json.dumps(value, allow_nan=False)
-    except ValueError:  # not finite, or more digits than Python writes
-        return _KEEP
-
-
-_SCALARS = {
-    "integer": _to_integer,
-    "number": _to_number,
-    "boolean": _to_boolean,
-    "null": _to_null,
-    "string": _to_string,
-}
-
-
-def _decoded(value: JsonValue, kind: type, path: Path) -> JsonValue:
-    """A list or object that came as its JSON text."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in {"[", "{"}:
-        return _KEEP
-    try:
-        decoded = json.loads(value, object_pairs_hook=_unique, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return _KEEP
-    fits = isinstance(decoded, kind) and not _deeper(decoded, MAX_DEPTH - len(path))
-    return decoded if fits else _KEEP
-
-
-def _unique(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("duplicate key")
-    return result
-
-
-def _refuse(constant: str) -> JsonValue:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _deeper(value: JsonValue, levels: int) -> bool:
-    layer = [value]
-    for _ in range(levels):
-        layer = [
-            child
-            for each in layer
-            if isinstance(each, dict | list)
-            for child in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not layer:
-            return False
-    return True
-
-
-def _choose(schema: JsonObject, value: JsonValue) -> JsonValue:
-    """The one option of `enum` or `const` that differs only in case, width, spaces or type."""
-    options = [schema["const"]] if "const" in schema else schema.get("enum")
-    if not options or isinstance(value, dict | list) or any(_same(value, o) for o in options):
-        return value
-    if isinstance(value, str):
-        wanted = _plain(value).casefold()
-        like = [o for o in options if isinstance(o, str) and _plain(o).casefold() == wanted]
-        if len(like) == 1:
-            return like[0]
-    if not types_of(schema):
-        for convert in _SCALARS.values():
-            result = convert(value)
-            if result is not _KEEP and any(_same(result, o) for o in options):
-                return result
-    return value
-
-
-def _same(a: JsonValue, b: JsonValue) -> bool:
-    """Equality as JSON knows it: true is not 1."""
-    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
 
 
 def _brief(value: JsonValue) -> JsonValue:

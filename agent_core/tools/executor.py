@@ -31,7 +31,7 @@ from agent_core.tools.jsonable import clean_text, cut_middle, describe_exception
 from agent_core.tools.runner import ThreadRunner
 from agent_core.tools.schema import Path, json_path
 from agent_core.tools.texts import TEXTS
-from agent_core.tools.validation import explain
+from agent_core.tools.wording import explain
 
 DEFAULT_DEBUG_KEYS = frozenset({
     "_debug",

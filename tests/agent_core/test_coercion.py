@@ -95,6 +95,8 @@ def test_a_value_is_brought_to_its_declared_type(schema: Any, before: Any, after
         ({"type": "integer"}, "1e3"),
         ({"type": "integer"}, "1,000"),
         ({"type": "integer"}, ""),
+        ({"type": "integer"}, "3²"),
+        ({"type": "number"}, "2½"),
         ({"type": "integer"}, None),
         ({"type": "integer"}, [1]),
         ({"type": "integer"}, "9" * 2000),
@@ -178,6 +180,15 @@ def test_nested_unions_are_tried_once_each() -> None:
     for _ in range(14):
         [result] = result
     assert result == 1
+
+
+def test_every_schema_is_read_as_2020_12() -> None:
+    """Servers write another `$schema` and mean nothing by it; one reading has to do for all."""
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "anyOf": [{"prefixItems": [{"type": "integer"}]}, {"type": "null"}],
+    }
+    assert coerce(schema, ["1"])[0] == [1]
 
 
 def test_a_broken_schema_is_a_config_error() -> None:
