@@ -6,7 +6,6 @@ from agent_core.gears import Clock
 from agent_core.messages import JsonObject
 from agent_core.tools.definition import FunctionDefinition, define
 
-
 # not strftime("%A"), which speaks the language of the machine's locale
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
