@@ -19,12 +19,19 @@ from harness.fuzz.pool import Checked, Finding
 KINDS = ("prose", "markdown", "long lines", "odd characters")
 COLUMNS = ("seen", "right", "wrong", "crash")
 
-_PROSE = ("Low water is at nine. ", "The ferry left. ", "今天退潮很早。", "渡轮停航；明天再说！", "Dr. Orla pays 3.50. ",
-          "“走吧。”他说。", "\n\n", "\n", "Really?! ", "见https://quay.example/a.b。")  # fmt: skip
-_MARKDOWN = ("# Tides\n", "## 潮汐\n\n", "```sh\n", "```\n", "| a | b |\n", "|---|---|\n", "| 1 | 二 |\n", "- item\n",
-             "1. first\n", "> quoted\n", "---\n", "text\n", "\n", "    code\n", "Title\n=====\n", "~~~\n")  # fmt: skip
-_ODD = ("👩‍🚀", "e\u0301", "\u200b", "\ufeff", "\u2028", "\r\n", "\r", "\t", " ", "\u3000", "🇳🇴🇨🇳", "한국어", "क्षि", "\x00", "x",
-        "\n", "深")  # fmt: skip
+_PROSE = (
+    "Low water is at nine. ", "The ferry left. ", "今天退潮很早。", "渡轮停航；明天再说！",
+    "Dr. Orla pays 3.50. ", "“走吧。”他说。", "\n\n", "\n", "Really?! ", "见https://quay.example/a.b。",
+)  # fmt: skip
+_MARKDOWN = (
+    "# Tides\n", "## 潮汐\n\n", "```sh\n", "```\n", "| a | b |\n", "|---|---|\n", "| 1 | 二 |\n",
+    "- item\n", "1. first\n", "> quoted\n", "---\n", "text\n", "\n", "    code\n", "Title\n=====\n",
+    "~~~\n",
+)  # fmt: skip
+_ODD = (
+    "👩‍🚀", "e\u0301", "\u200b", "\ufeff", "\u2028", "\r\n", "\r", "\t", " ", "\u3000", "🇳🇴🇨🇳",
+    "한국어", "क्षि", "\x00", "x", "\n", "深",
+)  # fmt: skip
 
 
 def ours(text: str, chunk_size: int, overlap: int) -> list[Any]:
@@ -100,23 +107,18 @@ def faults_of(text: str, size: int, overlap: int, chunks: list[Any]) -> tuple[st
     covered = 0
     for number, chunk in enumerate(chunks):
         start, end, body = (_part(chunk, key) for key in ("start", "end", "text"))
-        about = f"chunk {number}, {start} to {end}"
-        metadata = _part(chunk, "metadata") or {}
-        whole = (
-            metadata.get("repeated_before", "")
-            + text[start:end]
-            + metadata.get("repeated_after", "")
-        )
-        if len(body) > size:
-            return "too_long", f"{about}: {len(body)} characters of {size}"
-        if body != whole:
-            return "offsets", f"{about}: its text is {body!r}, the source there {text[start:end]!r}"
-        if start > covered and _visible(text[covered:start]):
-            return "text_lost", f"{about}: {text[covered:start]!r} before it is in no chunk"
-        if end <= covered and number:
-            return "no_progress", f"{about}: everything in it was in chunks before"
-        if covered - start > overlap:
-            return "overlap", f"{about}: repeats {covered - start} characters of {overlap}"
+        extra = _part(chunk, "metadata") or {}
+        before, after = extra.get("repeated_before", ""), extra.get("repeated_after", "")
+        wrong = {
+            "too_long": len(body) > size,
+            "offsets": body != f"{before}{text[start:end]}{after}",
+            "text_lost": start > covered and _visible(text[covered:start]),
+            "no_progress": number > 0 and end <= covered,
+            "overlap": covered - start > overlap,
+        }
+        fault = next((kind for kind, found in wrong.items() if found), "")
+        if fault:
+            return fault, f"chunk {number}, {start} to {end} after {covered}: {body!r}"
         covered = end
     if _visible(text[covered:]):
         return "text_lost", f"{text[covered:]!r} at the end is in no chunk"

@@ -30,11 +30,18 @@ from harness.fuzz.targets import TargetError, load_target
 
 _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
 
+Command = Callable[..., Any]
+
+
+def _target(default: str, help_: str) -> Callable[[Command], Command]:
+    return click.option("--target", default=default, show_default=True, help=help_)
+
+
 _examples = click.option(
     "--examples", type=click.IntRange(1), default=20_000, show_default=True, help="How many."
 )
 _seed = click.option(
-    "--seed", type=int, default=1, show_default=True, help="The same seed, the same examples."
+    "--seed", type=int, default=1, show_default=True, help="Same seed, same examples."
 )
 _workers = click.option(
     "--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="one per core",
@@ -63,20 +70,24 @@ def fuzz_command() -> None:
 
 
 @fuzz_command.command()
-@click.option("--target", default="harness.fuzz.targets:ours", show_default=True,
-              help="package.module:function that takes (text, tools) and gives an outcome.")  # fmt: skip
+@_target(
+    "harness.fuzz.targets:ours",
+    "package.module:function that takes (text, tools) and gives an outcome.",
+)
 @click.option("--only", multiple=True, metavar="CODE",
               help="Only this operator, e.g. J4; may be repeated.")  # fmt: skip
-@click.option("--seeds", type=click.Path(exists=True, path_type=Path),
-              help="A vcrpy cassette or a directory of them: real replies to read and mutate.")  # fmt: skip
+@click.option(
+    "--seeds", type=click.Path(exists=True, path_type=Path),
+    help="A vcrpy cassette or a directory of them: real replies to read and mutate.",
+)  # fmt: skip
 @_examples
 @_seed
 @_workers
 @_json
 @_save
 def parser(
-    target: str, only: tuple[str, ...], seeds: Path | None, examples: int, seed: int, workers: int,
-    json_out: bool, folder: Path | None,
+    *, target: str, only: tuple[str, ...], seeds: Path | None, examples: int, seed: int,
+    workers: int, json_out: bool, folder: Path | None,
 ) -> None:  # fmt: skip
     r"""Read malformed replies whose truth is known.
 
@@ -101,17 +112,15 @@ def parser(
     result = _run(ParserCampaign, (target, plan, seed, examples, families),
                   examples + len(families), workers, json_out)  # fmt: skip
     about = {"target": target, "examples": examples, "seed": seed}
-    _report(result, COLUMNS, about, json_out, folder, target)
+    _report(result, COLUMNS, about, json_out=json_out, folder=folder, spec=target)
 
 
 @fuzz_command.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--target", default="harness.fuzz.targets:ours", show_default=True, help="The parser."
-)
+@_target("harness.fuzz.targets:ours", "The parser.")
 @_workers
 @_json
-def cases(file: Path, target: str, workers: int, json_out: bool) -> None:
+def cases(*, file: Path, target: str, workers: int, json_out: bool) -> None:
     r"""Score a parser on replies with known outcomes.
 
     Each line of FILE is a JSON object with text, tools, and expect or expect_any (the first is
@@ -129,20 +138,20 @@ def cases(file: Path, target: str, workers: int, json_out: bool) -> None:
         _refuse(error)
     result = _run(CasesCampaign, (target, known), len(known), workers, json_out)
     about = {"target": target, "cases": len(known)}
-    _report(result, CASE_COLUMNS, about, json_out, None, None)
+    _report(result, CASE_COLUMNS, about, json_out=json_out)
 
 
 @fuzz_command.command("args")
-@click.option("--target", default="harness.fuzz.arguments:ours", show_default=True,
-              help='package.module:function (schema, arguments) -> {"arguments"} or {"error"}.')  # fmt: skip
+@_target(
+    "harness.fuzz.arguments:ours",
+    'package.module:function (schema, arguments) -> {"arguments"} or {"error"}.',
+)
 @_examples
 @_seed
 @_workers
 @_json
 @_save
-def args_(
-    target: str, examples: int, seed: int, workers: int, json_out: bool, folder: Path | None
-) -> None:
+def args_(**options: Any) -> None:
     r"""Coerce and validate arguments: valid ones unchanged, the rest exact or refused.
 
     \b
@@ -150,29 +159,17 @@ def args_(
       agentrig fuzz args --examples 5000
       agentrig fuzz args --target my_agent.tools:prepare --seed 7
     """
-    _border(
-        arguments.ArgumentCampaign,
-        arguments.COLUMNS,
-        target,
-        examples,
-        seed,
-        workers,
-        json_out,
-        folder,
-    )
+    _border(arguments.ArgumentCampaign, arguments.COLUMNS, **options)
 
 
 @fuzz_command.command("loop")
-@click.option("--target", default="harness.fuzz.loop:react_json", show_default=True,
-              help="package.module:function (model, tools, limits) -> Agent.")  # fmt: skip
+@_target("harness.fuzz.loop:react_json", "package.module:function (model, tools, limits) -> Agent.")
 @_examples
 @_seed
 @_workers
 @_json
 @_save
-def loop_(
-    target: str, examples: int, seed: int, workers: int, json_out: bool, folder: Path | None
-) -> None:
+def loop_(**options: Any) -> None:
     r"""Run an agent with a hostile model: it ends, in time, for a typed reason.
 
     \b
@@ -180,20 +177,19 @@ def loop_(
       agentrig fuzz loop --examples 2000
       agentrig fuzz loop --target harness.fuzz.loop:native
     """
-    _border(loop.LoopCampaign, loop.COLUMNS, target, examples, seed, workers, json_out, folder)
+    _border(loop.LoopCampaign, loop.COLUMNS, **options)
 
 
 @fuzz_command.command("chunks")
-@click.option("--target", default="harness.fuzz.chunks:ours", show_default=True,
-              help="package.module:function (text, chunk_size, overlap) -> chunks.")  # fmt: skip
+@_target(
+    "harness.fuzz.chunks:ours", "package.module:function (text, chunk_size, overlap) -> chunks."
+)
 @_examples
 @_seed
 @_workers
 @_json
 @_save
-def chunks_(
-    target: str, examples: int, seed: int, workers: int, json_out: bool, folder: Path | None
-) -> None:
+def chunks_(**options: Any) -> None:
     r"""Cut texts: nothing lost, offsets exact, limits kept.
 
     \b
@@ -201,12 +197,12 @@ def chunks_(
       agentrig fuzz chunks --examples 5000
       agentrig fuzz chunks --target my_rag:split --save found
     """
-    _border(chunks.ChunkCampaign, chunks.COLUMNS, target, examples, seed, workers, json_out, folder)
+    _border(chunks.ChunkCampaign, chunks.COLUMNS, **options)
 
 
-def _border(  # noqa: PLR0917 - the options of three commands that differ in nothing else
-    campaign: Callable[..., Campaign], columns: Sequence[str], target: str, examples: int, seed: int,
-    workers: int, json_out: bool, folder: Path | None,
+def _border(
+    campaign: Callable[..., Campaign], columns: Sequence[str], *, target: str, examples: int,
+    seed: int, workers: int, json_out: bool, folder: Path | None,
 ) -> None:  # fmt: skip
     try:
         campaign(target, seed)
@@ -214,7 +210,7 @@ def _border(  # noqa: PLR0917 - the options of three commands that differ in not
         _refuse(error)
     result = _run(campaign, (target, seed), examples, workers, json_out)
     about = {"target": target, "examples": examples, "seed": seed}
-    _report(result, columns, about, json_out, folder, None)
+    _report(result, columns, about, json_out=json_out, folder=folder)
 
 
 def _run(
@@ -238,9 +234,9 @@ def _run(
         sys.exit(_INTERRUPTED)
 
 
-def _report(  # noqa: PLR0917
-    result: Result, columns: Sequence[str], about: dict[str, Any], json_out: bool,
-    folder: Path | None, spec: str | None,
+def _report(
+    result: Result, columns: Sequence[str], about: dict[str, Any], *, json_out: bool,
+    folder: Path | None = None, spec: str | None = None,
 ) -> NoReturn:  # fmt: skip
     written = save(result, folder, spec) if folder and result.findings else []
     if json_out:

@@ -45,8 +45,11 @@ PROTOCOLS = {
 LABELS = ("thought", "action", "input", "observation", "answer")
 FAMILIES: dict[Language, tuple[tuple[str, ...], ...]] = {
     "en": (("Thought", "Action", "Action Input", "Observation", "Final Answer"),),
-    "zh": (("思考", "行动", "行动输入", "观察", "最终答案"), ("思考", "动作", "动作输入", "观察结果", "最终回答")),
-}  # fmt: skip
+    "zh": (
+        ("思考", "行动", "行动输入", "观察", "最终答案"),
+        ("思考", "动作", "动作输入", "观察结果", "最终回答"),
+    ),
+}
 
 
 class Frame(NamedTuple):

@@ -151,7 +151,7 @@ class Plan:
             intent = "answer" if answers else "call"
         needs = _needs(operators, notation)
         plain = any(each.plain for each in operators)
-        draft = self._draft(rng, notation, language, intent, needs, plain)
+        draft = self._draft(rng, notation, language, intent=intent, needs=needs, plain=plain)
         if self.finish_reasons:
             draft.finish_reason = rng.choice((None, "stop", None, "stop", "stop", "length"))
         for each in operators:
@@ -167,8 +167,9 @@ class Plan:
         rng: Random,
         notation: str,
         language: Language,
+        *,
         intent: str,
-        needs: set[str],
+        needs: frozenset[str],
         plain: bool,
     ) -> Draft:
         pool = self._pool(language)
@@ -186,7 +187,7 @@ class Plan:
             if free and not any(key in arguments for key in free):
                 arguments[free[0]] = words(rng, language) if need == "string" else 3
         draft.arguments, draft.written = arguments, dict(arguments)
-        if notation in {"react-fence"}:
+        if notation == "react-fence":
             draft.name_key, draft.args_key = "action", "action_input"
         elif notation == "react-json":
             draft.args_key = rng.choice(("parameters", "arguments"))

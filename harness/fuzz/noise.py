@@ -16,13 +16,16 @@ from agent_core.messages import JsonObject
 from harness.fuzz.examples import Tools
 
 _PIECES = (
-    " ", "\n", "Thought: ", "Action: ", "Action Input: ", "Observation: ", "Final Answer: ", "思考：",
-    "行动：", "动作：", "行动输入：", "观察：", "最终答案：", "{", "}", "[", "]", '"', "'", ":", ",", "\\", "```",
-    "```json\n", "<think>", "</think>", "<tool_call>", "</tool_call>", "<|python_tag|>",
-    "[TOOL_CALLS]", "<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>", "（", "）", "：", "，", "｛", "｝", "“", "”",
-    "null", "true", "NaN", "12", "-", ".", "1e9", '"name"', '"arguments"', '"parameters"', "//", "/*",
-    "*/", "**", "> ", "\u200b", "\ufeff", "\u2028", "\r", "\t", "\x00", "é", "👩‍🚀", "\ud83d", "青屿",
-    "\u202e", "(", ")", "=", "a", "x y",
+    " ", "\n", "\r", "\t", "\x00", "\u2028", "\u200b", "\ufeff", "\u202e", "é", "👩‍🚀",
+    "\ud83d", "青屿",
+    "Thought: ", "Action: ", "Action Input: ", "Observation: ", "Final Answer: ",
+    "思考：", "行动：", "动作：", "行动输入：", "观察：", "最终答案：",
+    "{", "}", "[", "]", "(", ")", '"', "'", ":", ",", "=", "\\", "（", "）", "：", "，", "｛",
+    "｝", "“", "”",
+    "null", "true", "NaN", "12", "-", ".", "1e9", "//", "/*", "*/", "**", "> ", "a", "x y",
+    '"name"', '"arguments"', '"parameters"', "```", "```json\n", "<think>", "</think>",
+    "<tool_call>", "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "<｜tool▁calls▁begin｜>",
+    "<｜tool▁sep｜>",
 )  # fmt: skip
 
 

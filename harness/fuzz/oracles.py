@@ -18,8 +18,8 @@ SLOW_SECONDS = 0.5
 
 _LONGEST = 4_000  # characters; of longer replies no prefixes and pieces are tried
 _TRAIL = {
-    "en": "\nObservation: ok\nAction: {name}\nAction Input: {{}}\nObservation: no\nFinal Answer: no",
-    "zh": "\n观察：好\n行动：{name}\n行动输入：{{}}\n观察：不\n最终答案：不",
+    "en": "\nObservation: ok\nAction: {name}\nAction Input: {{}}\nFinal Answer: no",
+    "zh": "\n观察：好\n行动：{name}\n行动输入：{{}}\n最终答案：不",
 }
 _SHORT_TRAIL = {"en": "\nObservation: ok", "zh": "\n观察：好"}
 
@@ -94,7 +94,8 @@ def not_an_outcome(outcome: Any) -> Fault | None:
     """What is wrong with the shape of a result, or with what it holds, if anything."""
     if not isinstance(outcome, dict):
         return Fault("bad_outcome", None, f"expected an outcome, got {type(outcome).__name__}")
-    kind, fields = outcome.get("kind"), {"answer": str}
+    kind = outcome.get("kind")
+    fields: dict[str, type] = {"answer": str}
     if kind == "action":
         fields = {"name": str, "arguments": dict}
     if kind not in {"action", "final", "error"}:

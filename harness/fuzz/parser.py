@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Any
@@ -17,7 +19,7 @@ from harness.fuzz.examples import Example
 from harness.fuzz.generate import Plan
 from harness.fuzz.growth import check_growth
 from harness.fuzz.oracles import Fault, examine
-from harness.fuzz.pool import Checked, Finding, limit_cpu
+from harness.fuzz.pool import Checked, Finding
 from harness.fuzz.targets import Target, load_target
 
 COLUMNS = (
@@ -102,19 +104,15 @@ class ParserCampaign:
     def _smaller(self, kind: str, example: Example) -> Iterator[Example]:
         label = example.labels[0]
         if label in self.plan.kinds:
-            plan = suited(Plan(operators=self.plan.operators, notations=self.plan.notations,
-                               languages=(example.language,), tools=self.plan.tools,
-                               seeds=self.plan.seeds, most=len(example.labels)), self.target)  # fmt: skip
+            plan = replace(self.plan, languages=(example.language,), most=len(example.labels))
             tries = count()
-            try:
+            with suppress(NoSuchExample):
                 yield find(
                     randoms(use_true_random=False).map(lambda rng: plan.draw(rng, label)),
                     lambda each: next(tries) < _TRIES and self._fault(kind, each) is not None,
                     settings=_SHRINKS,
-                    random=Random(finding_seed(example)),  # noqa: S311 - the same each time
+                    random=Random(self.seed),  # noqa: S311 - the same each time
                 )
-            except NoSuchExample:
-                pass
         if kind in _ANY_TEXT and example.native is None:
             yield self._cut_down(kind, example)
 
@@ -134,7 +132,6 @@ class ParserCampaign:
         return _without_truth(example, text)
 
     def _fault(self, kind: str, example: Example) -> Fault | None:
-        limit_cpu()
         faults = examine(self.target, example).faults
         return next((each for each in faults if each.kind == kind), None)
 
@@ -152,20 +149,12 @@ def suited(plan: Plan, target: Target) -> Plan:
             f"the target reads {', '.join(target.notations)} in {', '.join(target.languages)}; "
             f"asked for were {', '.join(plan.notations)} in {', '.join(plan.languages)}"
         )
-    return Plan(
-        operators=plan.operators,
+    return replace(
+        plan,
         notations=notations,
         languages=languages,
-        tools=plan.tools,
-        seeds=plan.seeds,
-        most=plan.most,
         finish_reasons=target.told_finish_reason,
     )
-
-
-def finding_seed(example: Example) -> int:
-    """A number that is the same for the same example."""
-    return len(example.text) * 31 + len(example.labels)
 
 
 def _length(example: Example) -> int:

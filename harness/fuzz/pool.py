@@ -119,7 +119,7 @@ class CampaignError(Exception):
     """A campaign could not be set up in its process; the message is the reason."""
 
 
-def limit_cpu(seconds: int = CPU_SECONDS) -> None:
+def _limit_cpu(seconds: int) -> None:
     """Let this process use so many seconds of CPU time from now on, then die.
 
     Does nothing where the system has no such limit; there only `_SILENCE` holds.
@@ -138,15 +138,18 @@ def run(
     total: int,
     *,
     workers: int = 1,
+    cpu_seconds: int = CPU_SECONDS,
     most_killed: int = 20,
     shrink: bool = True,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Result:
     """Make every check of a campaign.
 
     Args:
         make, arguments: build the campaign; both are sent to the workers.
         total: numbers 0 to total - 1 are checked.
+        cpu_seconds: what one check may use before its process is killed; shrinking may use
+            twelve times as much.
         most_killed: after so many dead processes the rest is left out.
         shrink: make the smallest finding of each kind smaller.
         progress: called with the number of checks made since the last call.
@@ -157,7 +160,7 @@ def run(
     result = Result()
     jobs = deque((start, min(start + _BATCH, total), ()) for start in range(0, total, _BATCH))
     here = make(*arguments)
-    crew = [_Worker(make, arguments) for _ in range(max(1, min(workers, len(jobs))))]
+    crew = [_Worker(make, arguments, cpu_seconds) for _ in range(max(1, min(workers, len(jobs))))]
     try:
         while jobs or any(each.job for each in crew):
             for each in crew:
@@ -217,8 +220,10 @@ def _shrunk(worker: _Worker, findings: list[Finding]) -> Iterable[Finding]:
 class _Worker:
     """A process, and the job it has."""
 
-    def __init__(self, make: Callable[..., Campaign], arguments: tuple[Any, ...]) -> None:
-        self.make, self.arguments = make, arguments
+    def __init__(
+        self, make: Callable[..., Campaign], arguments: tuple[Any, ...], cpu_seconds: int
+    ) -> None:
+        self.make, self.arguments, self.cpu_seconds = make, arguments, cpu_seconds
         self.job: Any = None
         self._start()
 
@@ -226,7 +231,9 @@ class _Worker:
         self.connection, theirs = _context.Pipe()
         self.at = _context.RawValue("q", -1)
         self.process = _context.Process(
-            target=_work, args=(theirs, self.at, self.make, self.arguments), daemon=True
+            target=_work,
+            args=(theirs, self.at, self.make, self.arguments, self.cpu_seconds),
+            daemon=True,
         )
         self.process.start()
         theirs.close()
@@ -284,7 +291,11 @@ def _how(code: int | None) -> str:
 
 
 def _work(
-    connection: Connection, at: Any, make: Callable[..., Campaign], arguments: tuple[Any, ...]
+    connection: Connection,
+    at: Any,
+    make: Callable[..., Campaign],
+    arguments: tuple[Any, ...],
+    cpu_seconds: int,
 ) -> None:
     """The life of a worker: build the campaign, then one job after another."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
@@ -300,18 +311,19 @@ def _work(
             job = connection.recv()
         except EOFError:
             return
-        connection.send(_done(campaign, job, at))
+        connection.send(_done(campaign, job, at, cpu_seconds))
 
 
-def _done(campaign: Campaign, job: Any, at: Any) -> Result | Finding:
+def _done(campaign: Campaign, job: Any, at: Any, cpu_seconds: int) -> Result | Finding:
     if isinstance(job, Finding):
         at.value = job.index
+        _limit_cpu(12 * cpu_seconds)
         return campaign.shrink(job)
     start, stop, skipped = job
     result = Result()
     for index in range(start, stop):
         if index not in skipped:
             at.value = index
-            limit_cpu()
+            _limit_cpu(cpu_seconds)
             result.add(campaign.check(index))
     return result

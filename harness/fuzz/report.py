@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -15,7 +16,6 @@ from harness.fuzz.operators import OPERATORS
 from harness.fuzz.pool import Finding, Result
 
 _SHOWN = 400  # characters of a reply
-_NUMBERS = ("seen", "recoverable", "regained")
 
 
 def labels_of(result: Result) -> list[str]:
@@ -58,10 +58,11 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 def show(console: Console, result: Result, columns: Sequence[str], title: str) -> None:
     """The table by label, then the smallest finding of each kind."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("label")
+    columns = [each for each in columns if each != "recoverable"]  # the percentage says it
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+    table.add_column("", no_wrap=True, overflow="ellipsis")
     for each in columns:
-        table.add_column(each, justify="right")
+        table.add_column(each, justify="right", min_width=5)
     with_recovery = "recovered" in columns
     if with_recovery:
         table.add_column("recovery", justify="right")

@@ -173,7 +173,7 @@ def from_langchain(parser: Any, loads: Callable[[str], Any] = json.loads) -> Tar
     decode counts as refused.
     """
 
-    def parse(text: str, tools: Tools) -> Outcome:
+    def parse(text: str, _: Tools) -> Outcome:
         step = parser.parse(text)
         if not hasattr(step, "tool"):
             return final(step.return_values["output"])
@@ -194,7 +194,7 @@ def langchain_react() -> Target:
 def from_llamaindex(parser: Any) -> Target:
     """A target out of LlamaIndex's ReAct output parser."""
 
-    def parse(text: str, tools: Tools) -> Outcome:
+    def parse(text: str, _: Tools) -> Outcome:
         step = parser.parse(text)
         if hasattr(step, "action"):
             return action(step.action, step.action_input)

@@ -22,7 +22,8 @@ _WORDS: dict[Language, tuple[str, ...]] = {
 _HARD = (
     "O'Dell's", 'say "ahoy" twice', "C:\\new\\table", "one\ntwo", "a\tb", "", " padded ", "007",
     "1,500", "null", "true", "{curly} [square] (round)", "a/{b1,b2", "https://quay.example/a//b",
-    "/* kept */ // kept", "，：“全角”；", "｛全角｝［］", "🚢‍⚓ 船", "e\u0301 is not é", "a\u2028b\u00a0c",
+    "/* kept */ // kept", "，：“全角”；", "｛全角｝［］", "🚢‍⚓ 船", "e\u0301 is not é",
+    "a\u2028b\u00a0c",
     "\\u0041", "</tool_call>", "<think>no</think>", "```sh\nls\n```", "[TOOL_CALLS]", "x\u200by",
     "Action: stop", "Final Answer: none", "最终答案：无", "\nObservation: dry\n", "\n观察：晴\n",
     "a\r\nb", "<|im_end|>", "\\", '"', "'", "don't; can't, won't", "key: value, other = 2", "%s {}",
@@ -48,88 +49,85 @@ def text_value(rng: Random, language: Language, *, plain: bool = False) -> str:
 
 
 def value_for(
-    rng: Random,
-    schema: JsonValue,
-    *,
-    language: Language = "en",
-    plain: bool = False,
-    depth: int = 3,
+    rng: Random, schema: JsonValue, *, language: Language = "en", plain: bool = False
 ) -> JsonValue:
     """A value that fits the schema.
 
-    Understands types, `enum`, `const`, `anyOf`/`oneOf` (the first that is drawn), `properties`,
-    `required`, `items`, numeric bounds, lengths and local references; `pattern`, `format` and
-    `not` are not satisfied on purpose.
+    Understands types, `enum`, `const`, `anyOf` and `oneOf`, `properties` and `required`,
+    `items`, bounds of numbers, lengths, and local references. `pattern`, `format` and `not` are
+    not looked at.
     """
-    return _value(rng, schema, schema, language, plain, depth)
+    return _Maker(rng, schema, language, plain=plain).value(schema, _DEPTH)
 
 
-def _value(
-    rng: Random, schema: Any, root: Any, language: Language, plain: bool, depth: int
-) -> JsonValue:
-    if not isinstance(schema, dict):
-        return None if schema is False else text_value(rng, language, plain=plain)
-    if "$ref" in schema:
-        schema = _follow(root, schema["$ref"])
-    if "const" in schema:
-        return schema["const"]
-    if "enum" in schema:
-        return rng.choice(schema["enum"])
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            options = schema[key] if depth > 0 else schema[key][-1:]
-            return _value(rng, rng.choice(options), root, language, plain, depth)
-    kinds = schema.get("type", "object" if "properties" in schema else "string")
-    kind = rng.choice(kinds) if isinstance(kinds, list) else kinds
-    if kind == "object":
-        return _object(rng, schema, root, language, plain, depth)
-    if kind == "array":
+_DEPTH = 3  # levels below which optional parts are left out
+
+
+class _Maker:
+    """Makes the value of one schema."""
+
+    def __init__(self, rng: Random, root: Any, language: Language, *, plain: bool) -> None:
+        self.rng, self.root, self.language, self.plain = rng, root, language, plain
+
+    def value(self, schema: Any, depth: int) -> JsonValue:
+        if not isinstance(schema, dict):
+            schema = {"type": "string"}
+        while "$ref" in schema:
+            schema = self._follow(schema["$ref"])
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            return self.rng.choice(schema["enum"])
+        for key in ("anyOf", "oneOf"):
+            if key in schema:
+                options = schema[key] if depth > 0 else schema[key][-1:]
+                return self.value(self.rng.choice(options), depth)
+        kinds = schema.get("type", "object" if "properties" in schema else "string")
+        kind = self.rng.choice(kinds) if isinstance(kinds, list) else kinds
+        make = getattr(self, f"_{kind}", None)
+        return make(schema, depth) if make else None
+
+    def _follow(self, reference: str) -> Any:
+        node = self.root
+        for part in reference.removeprefix("#").split("/")[1:]:
+            node = node[part.replace("~1", "/").replace("~0", "~")]
+        return node
+
+    def _object(self, schema: JsonObject, depth: int) -> JsonObject:
+        required = schema.get("required", ())
+        return {
+            key: self.value(each, depth - 1)
+            for key, each in schema.get("properties", {}).items()
+            if key in required or (depth > 0 and self.rng.randrange(2))
+        }
+
+    def _array(self, schema: JsonObject, depth: int) -> list[JsonValue]:
         least = schema.get("minItems", 0)
-        most = schema.get("maxItems", least + 3)
-        count = rng.randint(least, most) if depth > 0 else least
+        most = schema.get("maxItems", least + 3) if depth > 0 else least
         items = schema.get("items", {"type": "string"})
-        return [_value(rng, items, root, language, plain, depth - 1) for _ in range(count)]
-    if kind == "string":
-        return _sized(text_value(rng, language, plain=plain), schema)
-    if kind in {"integer", "number"}:
-        return _number(rng, schema, whole=kind == "integer", plain=plain)
-    return rng.choice((True, False)) if kind == "boolean" else None
+        return [self.value(items, depth - 1) for _ in range(self.rng.randint(least, most))]
 
+    def _string(self, schema: JsonObject, _: int) -> str:
+        text = text_value(self.rng, self.language, plain=self.plain)
+        shortest: int = schema.get("minLength", 0)
+        longest: int | None = schema.get("maxLength")
+        text += "x" * (shortest - len(text))
+        return text[:longest]
 
-def _object(
-    rng: Random, schema: JsonObject, root: Any, language: Language, plain: bool, depth: int
-) -> JsonObject:
-    required = schema.get("required", ())
-    return {
-        key: _value(rng, each, root, language, plain, depth - 1)
-        for key, each in schema.get("properties", {}).items()
-        if key in required or (depth > 0 and rng.randrange(2))
-    }
+    def _integer(self, schema: JsonObject, _: int) -> JsonValue:
+        if "minimum" in schema or "maximum" in schema:
+            low = int(schema.get("minimum", schema.get("maximum", 0) - 100))
+            return self.rng.randint(low, int(schema.get("maximum", low + 100)))
+        return self.rng.randrange(1, 100) if self.plain else self.rng.choice(_NUMBERS)
 
+    def _number(self, schema: JsonObject, depth: int) -> JsonValue:
+        bounded = "minimum" in schema or "maximum" in schema
+        if self.plain or bounded or self.rng.randrange(2):
+            return self._integer(schema, depth)
+        return self.rng.choice(_FRACTIONS)
 
-def _follow(root: Any, reference: str) -> Any:
-    node = root
-    for part in reference.removeprefix("#").split("/")[1:]:
-        node = node[part.replace("~1", "/").replace("~0", "~")]
-    return node
-
-
-def _sized(text: str, schema: JsonObject) -> str:
-    text += "x" * (schema.get("minLength", 0) - len(text))
-    return text[: schema["maxLength"]] if "maxLength" in schema else text
-
-
-def _number(rng: Random, schema: JsonObject, *, whole: bool, plain: bool) -> JsonValue:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None or high is not None:
-        low = int(low if low is not None else high - 100)
-        value: JsonValue = rng.randint(low, int(high) if high is not None else low + 100)
-        return value
-    if plain:
-        return rng.randrange(1, 100)
-    if whole or rng.randrange(2):
-        return rng.choice(_NUMBERS)
-    return rng.choice(_FRACTIONS)
+    def _boolean(self, _: JsonObject, __: int) -> bool:
+        return self.rng.choice((True, False))
 
 
 def _schema(properties: JsonObject, *required: str) -> JsonObject:

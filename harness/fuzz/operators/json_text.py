@@ -31,7 +31,7 @@ def prose(draft: Draft) -> None:
         (" I wait for {port}.", "\nThen I fill in {port}.", f" (that is {other} otherwise)",
          " <!-- kept -->", f"\n{other}", " // done")
         if draft.language == "en"
-        else (" 我等 {港口} 的结果。", "\n然后填入 {港口}。", f"（否则是 {other}）", " <!-- 备注 -->",
+        else (" 我等 {港口}。", "\n然后填入 {港口}。", f"（否则是 {other}）", " <!-- 备注 -->",
               f"\n{other}", "。")
     )  # fmt: skip
     if draft.notation == "react-labels" and not draft.rng.randrange(4):
@@ -60,8 +60,8 @@ def quotes(draft: Draft) -> None:
     draft.style.quotes = draft.rng.choice(options)
 
 
-@operator("J5", "bare keys and values, doubled braces", on=JSON, touches="quotes braces", uses="json",
-          needs="string", plain=True)  # fmt: skip
+@operator("J5", "bare keys and values, doubled braces", on=JSON, touches="quotes braces",
+          uses="json",          needs="string", plain=True)  # fmt: skip
 def bare(draft: Draft) -> None:
     """Keys or values without quotes, template braces."""
     choice = draft.rng.randrange(3)
@@ -172,8 +172,8 @@ def surrogates(draft: Draft) -> None:
         draft.must_refuse("accepted_unsafe")
 
 
-@operator("J14", "unescaped quotes", on=JSON, touches="value quotes literals", uses="json", needs="string",
-          plain=True)  # fmt: skip
+@operator("J14", "unescaped quotes", on=JSON, touches="value quotes literals", uses="json",
+          needs="string",          plain=True)  # fmt: skip
 def inner_quotes(draft: Draft) -> None:
     """The exact text, or an error; never a value that is cut."""
     value = 'say "ahoy" to Orla' if draft.language == "en" else '对她说"你好"然后走'
@@ -237,7 +237,7 @@ def duplicates(draft: Draft) -> None:
     pairs = tuple(draft.arguments.items())
     choice = draft.rng.randrange(3)
     if choice == 2 and draft.notation in OBJECT:
-        other, arguments = draft.decoy("took_conflict")
+        other, _ = draft.decoy("took_conflict")
         draft.members = lambda name, raw: Members((
             (draft.name_key, name), (draft.args_key, raw), (draft.name_key, other),
         ))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_core.messages import Language
 from harness.fuzz.drafts import FAMILIES, REACT, Draft, as_string
 from harness.fuzz.examples import final
 from harness.fuzz.operators.operator import operator
@@ -90,7 +91,7 @@ def inline(draft: Draft) -> None:
 @operator("L6", "mixed languages, brackets", on=REACT, touches="words marks", intent="any")
 def mixed(draft: Draft) -> None:
     """A label with its translation, in brackets, or in the other language."""
-    other = "zh" if draft.language == "en" else "en"
+    other: Language = "zh" if draft.language == "en" else "en"
     translated = dict(zip(("thought", "action", "input", "observation", "answer"),
                           draft.rng.choice(FAMILIES[other]), strict=True))  # fmt: skip
     choice = draft.rng.randrange(4)
@@ -136,7 +137,7 @@ def whole(draft: Draft) -> None:
     """The reply arrives in a wrapping of its own."""
     choice = draft.rng.randrange(3)
 
-    def edit(text: str, start: int, end: int) -> str:
+    def edit(text: str, _: int, __: int) -> str:
         if choice == 0:
             return f"```\n{text}\n```"
         return as_string(text) if choice == 1 else text.replace("\n", "\\n")

@@ -98,7 +98,8 @@ def quoted(draft: Draft) -> None:
     draft.thought = _quoted(draft, draft.clean(name, arguments, "react-labels").text())
 
 
-@operator("Q2", "labels and tags inside a string", on=REACT | {"hermes", "json", "mistral", "native"},
+@operator("Q2", "labels and tags inside a string",
+          on=REACT | {"hermes", "json", "mistral", "native"},
           touches="value quotes", uses="json", needs="string")  # fmt: skip
 def inside_string(draft: Draft) -> None:
     """The string is kept whole, and nothing in it is read."""

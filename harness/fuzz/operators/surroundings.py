@@ -50,7 +50,7 @@ def blanks(draft: Draft) -> None:
     """Invisible characters between the words; values are not normalised."""
     choice = draft.rng.randrange(7 if draft.notation in REACT else 2)
 
-    def edit(text: str, start: int, end: int) -> str:
+    def edit(text: str, _: int, __: int) -> str:
         if choice == 0:
             return "\ufeff" + text
         return text.replace("\n", ("\r\n", "\r\n", "\r")[choice - 1] if choice < 4 else "\n")
@@ -62,7 +62,9 @@ def blanks(draft: Draft) -> None:
         key = "answer" if draft.arguments is None else "action"
         before, after = draft.marks.get(key, ("", draft.colon))
         draft.marks[key] = (
-            (before, after.rstrip() + "\u00a0"), ("\u200e" + before, after), (before, after + "\u2009"),
+            (before, after.rstrip() + "\u00a0"),
+            ("\u200e" + before, after),
+            (before, after + "\u2009"),
         )[choice - 4]  # fmt: skip
         draft.may_refuse()
     if choice in {1, 2, 3} and draft.answer is not None:
@@ -103,7 +105,7 @@ _EMPTY = ("", " ", "\n\n", "\u200b", "\ufeff", "<|im_end|>", "</s>", "```json\n`
 def empty(draft: Draft) -> None:
     """Blank, invisible, an end token, an empty fence."""
     nothing = draft.rng.choice(_EMPTY)
-    draft.edits.append(lambda text, start, end: nothing)
+    draft.edits.append(lambda *_: nothing)
     draft.must_refuse("wrong_call")
     draft.open_ended = False
     draft.prefix_calls = None
@@ -111,7 +113,7 @@ def empty(draft: Draft) -> None:
 
 _PROSE = (
     "I would call {name} first, and then {other}.", "The {name} tool takes {{city}} as input.",
-    "[express parcel]", "Write <tool_call> tags only when needed. No call here.", "Done (see above).",
+    "[express parcel]", "Write <tool_call> tags only when needed. No call here.", "See above.",
     "Action is needed before the tide turns.", "{name}", "def {name}():\n    return None",
 )  # fmt: skip
 _PROSE_ZH = (
