@@ -130,7 +130,7 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS | st.text(max_size=40))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 def test_any_text_gives_a_finite_number_or_a_tool_error(expression: str) -> None:
     """Nothing else comes out, and the work is bounded."""
     began = time.monotonic()

@@ -139,7 +139,7 @@ def without_whole_floats(value: Any) -> Any:
 
 
 @given(CASES)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_a_valid_value_is_unchanged(case: Case) -> None:
     """Whatever the schema is, what fits it already is not touched."""
     schema, value = case
@@ -149,7 +149,7 @@ def test_a_valid_value_is_unchanged(case: Case) -> None:
 
 
 @given(SCHEMAS, JSON)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_coercion_is_idempotent_recorded_and_works_on_a_copy(schema: Any, value: Any) -> None:
     """A second pass changes nothing; a change is recorded exactly when there is one."""
     original = deepcopy(value)
@@ -160,7 +160,7 @@ def test_coercion_is_idempotent_recorded_and_works_on_a_copy(schema: Any, value:
 
 
 @given(SCHEMAS, JSON)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_coercion_loses_nothing(schema: Any, value: Any) -> None:
     """From each record the value that came can be told, up to width, case and spaces."""
     for change in coerce(schema, value)[1]:
@@ -208,7 +208,7 @@ def test_what_was_written_as_text_comes_back(case: Case) -> None:
 
 
 @given(objects(CASES), st.dictionaries(NAMES, JSON, max_size=4))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_a_tool_gets_valid_arguments_or_is_not_run(case: Case, arguments: dict[str, Any]) -> None:
     """Either the tool was called with arguments its schema accepts, or errors name paths."""
     schema, _ = case

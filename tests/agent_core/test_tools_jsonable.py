@@ -275,7 +275,7 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_anything_becomes_json_of_the_same_text(value: Any) -> None:
     """Never an exception, never what UTF-8 or JSON cannot hold, and once converted it stays."""
     result = jsonable(value)
