@@ -99,8 +99,7 @@ class Wording:
         elif keyword in {"anyOf", "oneOf"}:
             yield from self._tell_union(error, detail["context"])
         else:
-            name = next((step for step in reversed(path) if isinstance(step, str)), "")
-            got = self.got(error.instance, name)
+            got = self.got(error.instance, path)
             yield self._error(path, self._expected(keyword, detail, error), got)
 
     def _error(self, path: Path, expected: str, got: str) -> ArgumentError:
@@ -110,20 +109,19 @@ class Wording:
         self, error: ValidationError, context: list[list[ValidationError]]
     ) -> Iterator[ArgumentError]:
         """Where one branch fails only further down, its errors say more than the list of types."""
-        path = list(error.instance_path)
+        path: Path = tuple(error.instance_path)
         kinds = {"type", "enum", "const"}
-        near = [
-            branch
-            for branch in context
-            if branch and not any(e.instance_path == path and e.kind.name in kinds for e in branch)
-        ]
+
+        def refused_itself(each: ValidationError) -> bool:
+            return tuple(each.instance_path) == path and each.kind.name in kinds
+
+        near = [branch for branch in context if branch and not any(map(refused_itself, branch))]
         if len(near) == 1:
             for each in near[0]:
                 yield from self.tell(each)
             return
-        name = next((step for step in reversed(path) if isinstance(step, str)), "")
-        node = self._node([*error.schema_path[:-1]])
-        yield self._error(tuple(path), self.describe(node), self.got(error.instance, name))
+        node = self._node(list(error.schema_path[:-1]))
+        yield self._error(path, self.describe(node), self.got(error.instance, path))
 
     def _expected(self, keyword: str, detail: JsonObject, error: ValidationError) -> str:
         if keyword in {"type", "enum"}:
@@ -178,8 +176,8 @@ class Wording:
             return f"string ({node.schema['format']})"
         return name
 
-    def got(self, value: JsonValue, name: str) -> str:
-        """Say what came. A value is shown when it is short and its name is not a secret's."""
+    def got(self, value: JsonValue, path: Path) -> str:
+        """Say what came. A value is shown when it is short and no name above it is a secret's."""
         if value is None:
             return "null"
         if isinstance(value, list):
@@ -187,7 +185,7 @@ class Wording:
         if isinstance(value, dict):
             return f"object ({len(value)})"
         kind = {bool: "boolean", int: "integer", float: "number"}.get(type(value), "string")
-        if names_secret(name):
+        if any(isinstance(step, str) and names_secret(step) for step in path):
             return kind
         if isinstance(value, str):
             value = scrub(value[: 4 * _SHOWN_CHARS])

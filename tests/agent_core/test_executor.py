@@ -261,12 +261,15 @@ def test_secrets_do_not_leave_through_an_exception_or_a_result() -> None:
 @pytest.mark.parametrize("name", ["password", "api_key", "accessToken", "密码"])
 def test_a_refused_secret_is_not_repeated(name: str) -> None:
     """Neither to the model nor in the record: by name, whatever it looks like."""
-    schema = {"properties": {name: {"type": "integer"}}}
+    part = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/box"}]}
+    box = {"type": "object", "properties": {"value": {"type": "integer"}}}
+    schema = {"properties": {name: part}, "$defs": {"box": box}}
     tool = FunctionDefinition("tool", parameters=schema, function=lambda **given: None)
-    observation = FunctionCallExecutor([tool]).execute(Action("tool", {name: "open sesame"}))
-    assert not observation.ok
-    assert "sesame" not in repr(observation)
-    assert name in observation.text
+    for value in ("open sesame", {"value": "open sesame"}, ["open sesame"]):
+        observation = FunctionCallExecutor([tool]).execute(Action("tool", {name: value}))
+        assert not observation.ok
+        assert "sesame" not in repr(observation)
+        assert name in observation.text
 
 
 def test_a_validator_of_the_tools_own_types_is_heard() -> None:
