@@ -171,11 +171,10 @@ def drift_of(
 
 
 def _file(groups: dict[tuple[str, bool], _Group], difference: Difference, number: int) -> None:
-    """Put a difference under its cause: its own, or the changes of a tool that it repeats."""
-    under: list[_Group] = []
-    if difference.kind == "tool_text":
-        under = [each for each in groups.values() if each.first.tool == difference.tool]
-        for group in under:
+    """Put a difference under its cause: the changes that it only repeats, or itself."""
+    under = [each for each in groups.values() if _repeats(difference, each.first)]
+    for group in under:
+        if group.first.part != difference.part:
             group.consequences.setdefault(difference.part)
     if not under:
         if difference.kind == "tool_text":  # the tool is the same: the prompt says it otherwise
@@ -185,6 +184,16 @@ def _file(groups: dict[tuple[str, bool], _Group], difference: Difference, number
     for group in under:
         if number not in group.requests[-1:]:
             group.requests.append(number)
+
+
+def _repeats(difference: Difference, root: Difference) -> bool:
+    """Whether a difference follows from another: a tool's text, a message that quotes one."""
+    if difference.kind == "tool_text":
+        return root.tool == difference.tool
+    if difference.kind != "message" or root.kind != "message" or root.part == difference.part:
+        return False
+    was, now = root.before or "", root.after or ""
+    return bool(was) and (difference.before or "").replace(was, now) == difference.after
 
 
 def _cause(group: _Group) -> Cause:

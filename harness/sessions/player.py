@@ -73,25 +73,17 @@ class Player:
 
     def serve(self, request: Request) -> int | None:
         """Choose the take that answers a request; None when none is left for it."""
-        raw = raw_key(request)
-        with self._lock:
-            number = self._first(self._by_bytes, raw)
-            if number is not None:
-                return self._answer(Served(number, self._expected()))
-        clean = scrub_request(request)
-        keys = raw_key(clean), canonical_key(clean)
-        with self._lock:
-            number = self._first(self._by_bytes, keys[0])
-            if number is not None:
-                return self._answer(Served(number, self._expected()))
-            if self._by_meaning is None:
-                self._by_meaning = _index(map(canonical_key, self._requests))
-            number = self._first(self._by_meaning, keys[1])
-            if number is not None:
-                return self._answer(Served(number, self._expected(), respelled=True))
-            expected = self._expected()
-            number = self._first(self._by_path, _path_key(clean))
-            return self._answer(Served(expected if number is None else number, expected, clean))
+        served = self._find(request)
+        if served is None:
+            request = scrub_request(request)  # what was recorded is scrubbed: so has this to be
+            served = self._find(request)
+        if served is None:
+            with self._lock:
+                expected = self._expected()
+                number = self._first(self._by_path, _path_key(request))
+                number = expected if number is None else number
+                served = self._answer(Served(number, expected, request))
+        return served.number
 
     def serve_next(self, request: Request) -> int | None:
         """Serve only a request that is exactly the next one; else None, and nothing is used."""
@@ -100,7 +92,7 @@ class Player:
             expected = self._expected()
             if expected is None or raw_key(clean) != raw_key(self._requests[expected]):
                 return None
-            return self._answer(Served(expected, expected))
+            return self._answer(Served(expected, expected)).number
 
     def respond(self, number: int | None, prepared: requests.PreparedRequest) -> requests.Response:
         """Build the response of a take, or raise what `requests` raised when it was recorded."""
@@ -138,11 +130,27 @@ class Player:
         assert take.error is not None
         return read_request(take.error.request)
 
-    def _answer(self, served: Served) -> int | None:
+    def _find(self, request: Request) -> Served | None:
+        """Answer a request that is what was recorded: in the same bytes, else in others."""
+        key = raw_key(request)
+        with self._lock:
+            number = self._first(self._by_bytes, key)
+            if number is not None:
+                return self._answer(Served(number, self._expected()))
+            if self._by_meaning is None:
+                self._by_meaning = _index(map(canonical_key, self._requests))
+        key = canonical_key(request)
+        with self._lock:
+            number = self._first(self._by_meaning, key)
+            if number is None:
+                return None
+            return self._answer(Served(number, self._expected(), respelled=True))
+
+    def _answer(self, served: Served) -> Served:
         if served.number is not None:
             self._used[served.number] = True
         self.served.append(served)
-        return served.number
+        return served
 
     def _expected(self) -> int | None:
         while self._cursor < len(self._used) and self._used[self._cursor]:
