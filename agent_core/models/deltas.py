@@ -52,6 +52,7 @@ class CallDeltas:
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []
         self._by_index: dict[int, _Draft] = {}
+        self._by_id: dict[str, _Draft] = {}
 
     def add(self, entries: JsonValue, *, whole: bool) -> None:
         """Take the `tool_calls` of a message (`whole`) or of a delta."""
@@ -65,6 +66,8 @@ class CallDeltas:
                 self._drafts.append(draft)
                 if index is not None:
                     self._by_index[index] = draft
+                if fragment.id is not None:
+                    self._by_id.setdefault(fragment.id, draft)
             draft.add(fragment)
 
     def calls(self) -> list[ToolCall]:
@@ -80,6 +83,6 @@ class CallDeltas:
             return None if draft.ended_by(fragment) else draft
         last = self._drafts[-1] if self._drafts else None
         if fragment.id is not None:
-            same = next((each for each in self._drafts if each.id == fragment.id), None)
+            same = self._by_id.get(fragment.id)
             return same if same or fragment.name else last
         return None if fragment.name else last

@@ -150,6 +150,7 @@ def _read(
     """Put the records of a response together, up to the one that says it is the last."""
     thinking: list[str] = []
     calls: list[ToolCall] = []
+    reported: dict[str, ToolCall] = {}
     answered = cut = False
     for record in _records(incoming, stream=stream):
         if record.get("error"):
@@ -158,7 +159,7 @@ def _read(
         if isinstance(message, dict):
             answered = True
             thinking.append(incoming.as_text(message.get("thinking"), "message.thinking"))
-            calls += _new_calls(message, calls)
+            calls += _new_calls(message, reported)
             cut = buffer.add(incoming.as_text(message.get("content"), "message.content")) and stream
         if cut or record.get("done") or record.get("done_reason"):
             break
@@ -205,10 +206,12 @@ def _last_resort(line: bytes, rest: bytes, incoming: Incoming, *, stream: bool) 
     raise incoming.not_json(line + b"\n" + rest)
 
 
-def _new_calls(message: JsonObject, known: Sequence[ToolCall]) -> list[ToolCall]:
-    """The calls of a record, without those that an earlier record has reported by their id."""
-    calls = read_calls(message.get("tool_calls"))
-    return [call for call in calls if call.id is None or call not in known]
+def _new_calls(message: JsonObject, reported: dict[str, ToolCall]) -> Iterator[ToolCall]:
+    """The calls of a record, without those that have been reported before, id and all."""
+    for call in read_calls(message.get("tool_calls")):
+        first = call if call.id is None else reported.setdefault(call.id, call)
+        if first is call or first != call:  # another call may come with an id that is taken
+            yield call
 
 
 def _reply(

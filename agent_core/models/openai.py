@@ -214,10 +214,10 @@ class _Reading:
         pieces = iter(self.incoming.pieces() if self.stream else [self.incoming.whole()])
         head = b""
         for piece in pieces:
-            head += piece
-            if head.strip(_BLANK):
+            head = piece.lstrip(_BLANK)
+            if head:
                 break
-        if head.lstrip(_BLANK)[:1] in _NOT_EVENTS:
+        if head[:1] in _NOT_EVENTS:
             yield b"".join([head, *pieces])
             yield _DONE
             return
