@@ -6,6 +6,7 @@ beside it. Rows are only ever appended; a replaced or deleted one is dead until 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -120,9 +121,7 @@ class VectorIndex:
         state = self._state
         if not state.size:
             return []
-        row = np.atleast_2d(np.asarray(vector, dtype=np.float32))
-        query = checked_vectors(row, 1, name=self.model, dimension=state.vectors.shape[1])[0]
-        query = query / np.linalg.norm(query)
+        query = _unit(vector, state.vectors.shape[1], self.model)
         rows = None if state.alive is None else np.flatnonzero(state.alive)
         if where is not None:
             accepted = matching_rows(state.chunks[: state.size], where)
@@ -175,6 +174,17 @@ class VectorIndex:
             known = state.version, Signs(state.vectors[: state.size])
             self._signs = known
         return known[1]
+
+
+def _unit(vector: ArrayLike, dimension: int, model: str) -> Vectors:
+    """A query as a unit vector; what is wrong with it is looked into only when something is."""
+    query = np.asarray(vector, dtype=np.float32)
+    length = math.sqrt(np.vecdot(query, query)) if query.shape == (dimension,) else 0.0
+    if length == 0 or not math.isfinite(length):
+        rows = np.atleast_2d(query)
+        query = checked_vectors(rows, 1, name=model, dimension=dimension)[0]
+        length = float(np.linalg.norm(query.astype(np.float64)))
+    return query / np.float32(length)
 
 
 def _cosines(vectors: Vectors, query: Vectors) -> Vectors:
