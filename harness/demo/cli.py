@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from agent_core.agent import Agent
-from agent_core.events import StepEnded
+from agent_core.events import RunEnded, RunStarted, StepEnded
 from agent_core.messages import Language
 from harness.sessions.errors import SessionError
 from harness.sessions.format import SessionFile, load_session
@@ -53,15 +53,16 @@ def demo_command(*, language: Language) -> None:
       agentrig demo --language zh
     """
     out, texts = console(), _TEXTS[language]
-    name, file = demo_session(language)
+    try:
+        name, file = demo_session(language)
+    except SessionError as error:
+        raise click.ClickException(str(error)) from error
     session = file.session
     assert session is not None
     server = session.provenance.server or "?"
     out.print(Text(texts["intro"].format(model=session.model.name, server=server), style="bold"))
-    out.print(Text(texts["question"] + visible(session.turns[0].question)))
     factory = allowed_factory(session.agent.factory)
     report = replay(file, factory=factory, name=name, observers=[_Printer(language)])
-    show_end(out, report.results[-1], language)
     out.print(
         Text(texts["same" if report.ok else "differs"], style="green" if report.ok else "red")
     )
@@ -94,18 +95,23 @@ def demo_session(language: Language) -> tuple[str, SessionFile]:
 
 
 class _Printer:
-    """An observer that prints each step."""
+    """An observer that prints a run as it happens."""
 
     def __init__(self, language: Language) -> None:
         self._language = language
+        self._out = console()
 
     def started(self, event: object) -> None:
-        """Nothing is printed before a step is over."""
+        """Print the question."""
+        if isinstance(event, RunStarted):
+            self._out.print(Text(_TEXTS[self._language]["question"] + visible(event.question)))
 
     def ended(self, token: object, event: object) -> None:
-        """Print a step."""
+        """Print a step, and how the run ended."""
         if isinstance(event, StepEnded):
-            show_step(console(), event.step, self._language)
+            show_step(self._out, event.step, self._language)
+        elif isinstance(event, RunEnded):
+            show_end(self._out, event.result, self._language)
 
 
 def _first_tool(file: SessionFile) -> str:

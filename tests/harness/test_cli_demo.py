@@ -1,0 +1,37 @@
+"""`agentrig demo` shows the main job to a newcomer, in both languages."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli import main
+from harness.demo.cli import demo_session
+from harness.sessions.errors import SessionError
+
+
+def has_session(language: str) -> bool:
+    try:
+        demo_session(language)  # type: ignore[arg-type]
+    except SessionError:
+        return False
+    return True
+
+
+WORDS = {
+    "en": ["Question:", "Step 1", "Thought:", "Action:", "Observation:", "Answer:",
+           "Stop reason: final_answer", "exactly what it did", "differ"],
+    "zh": ["问题：", "步骤 1", "行动", "观察", "回答", "停止原因", "完全相同", "differ"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_demo_replays_and_then_explains_a_change(language: str) -> None:
+    """Every step, the verdict, and the reason when one word is another; exit 0."""
+    if not has_session(language):
+        pytest.skip(f"the package holds no recorded session in {language} yet")
+    done = CliRunner().invoke(main, ["demo", "--language", language])
+    assert done.exit_code == 0, done.output
+    for word in WORDS[language]:
+        assert word in done.output
+    assert "for one reason: description of tool `" in done.output
