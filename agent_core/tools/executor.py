@@ -156,7 +156,7 @@ class _Call:
     def _prepare(self, definition: FunctionDefinition) -> JsonObject | ToolFailure:
         """Coerce, fill in defaults, validate."""
         given: JsonValue = self.action.arguments
-        if given is None or (isinstance(given, str) and not given.strip()):
+        if given is None or (isinstance(given, str) and given.strip() in {"", "null"}):
             self.coercions, given = (Coercion("$", given, {}),), {}
         validator = definition.validator
         errors = validator.unsafe(given, self.executor.language)

@@ -16,6 +16,8 @@ from agent_core.tools.jsonable import describe_exception, jsonable
 
 _POLL = 0.02  # seconds between two looks at the cancel event
 _MAX_ASYNC_ITEMS = 10_000
+_CANCELLED = ToolFailure("cancelled", "Cancelled", "the run was cancelled")
+_TIMED_OUT = ToolFailure("timeout", "Timeout", "the tool did not return in time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,10 @@ class ThreadRunner:
     ) -> JsonValue | ToolFailure:
         """Call the tool; give its JSON-safe result, or why there is none. `cancel` is obeyed
         within a few hundredths of a second."""
+        if cancel and cancel.is_set():
+            return _CANCELLED
+        if timeout <= 0:  # do not begin what nobody will wait for
+            return _TIMED_OUT
         call = RunningCall(time.monotonic() + timeout)
         work = _Work(tool, arguments)
         context = copy_context()
@@ -110,9 +116,9 @@ class _Work:
             if self.done.wait(min(left, _POLL) if cancel else left):
                 return self.outcome
             if cancel and cancel.is_set():
-                return ToolFailure("cancelled", "Cancelled", "the run was cancelled")
+                return _CANCELLED
             if left == 0.0:
-                return ToolFailure("timeout", "Timeout", "the tool did not return in time")
+                return _TIMED_OUT
 
 
 async def _finished(result: Any) -> Any:

@@ -315,18 +315,19 @@ def test_a_tools_own_timeout_counts() -> None:
     assert "0.05 seconds" in observation.text
 
 
-def test_a_tool_without_time_left_is_given_up_at_once() -> None:
-    """A run at its end does not wait for anything."""
-    release = threading.Event()
-
-    def hang() -> None:
-        release.wait(30)
-
-    tool = define(hang)
-    observation = FunctionCallExecutor([tool]).execute(Action("hang", {}), timeout=0.0)
-    release.set()
+@pytest.mark.parametrize("kind", ["timeout", "cancelled"])
+def test_a_run_at_its_end_begins_nothing(kind: str) -> None:
+    """A tool that nobody will wait for is not started."""
+    ran: list[int] = []
+    cancel = threading.Event()
+    if kind == "cancelled":
+        cancel.set()
+    executor = FunctionCallExecutor([define(lambda: ran.append(1), name="tool")])
+    left = 0.0 if kind == "timeout" else 10.0
+    observation = executor.execute(Action("tool", {}), timeout=left, cancel=cancel)
     assert observation.error is not None
-    assert observation.error.kind == "timeout"
+    assert observation.error.kind == kind
+    assert ran == []
 
 
 def test_cancelling_ends_the_wait() -> None:
