@@ -126,7 +126,6 @@ class _Call:
         self.coercions: tuple[Coercion, ...] = ()
         self.arguments: JsonObject | None = None
         self.raw: JsonValue = None
-        self.allowed = 0.0
         self.seconds = 0.0
 
     def execute(self, timeout: float | None, cancel: Event | None) -> Observation:
@@ -189,13 +188,11 @@ class _Call:
         cancel: Event | None,
     ) -> JsonValue | ToolFailure:
         allowed = definition.timeout or self.executor.timeout
-        self.allowed = allowed if timeout is None else min(allowed, timeout)
+        allowed = allowed if timeout is None else min(allowed, timeout)
         self.arguments = deepcopy(arguments)  # the tool may change what it is given
         began = time.monotonic()
         try:
-            return self.executor.runner.run(
-                definition, arguments, timeout=self.allowed, cancel=cancel
-            )
+            return self.executor.runner.run(definition, arguments, timeout=allowed, cancel=cancel)
         except Exception as error:  # a runner of someone else's
             return ToolFailure("exception", type(error).__name__, describe_exception(error))
         finally:
@@ -216,12 +213,8 @@ class _Call:
         if failure.kind == "exception" and failure.type == ToolError.__name__:
             text = texts.tool_error.format(message=failure.message)
         else:
-            text = getattr(texts, failure.kind).format(
-                name=name,
-                type=failure.type,
-                message=failure.message,
-                seconds=f"{self.allowed:g}",
-            )
+            template: str = getattr(texts, failure.kind)
+            text = template.format(name=name, type=failure.type, message=failure.message)
         return self._observation(text.rstrip(), error=failure)
 
     def _observation(

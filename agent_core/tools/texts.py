@@ -38,7 +38,7 @@ TEXTS: Mapping[Language, ExecutorTexts] = MappingProxyType({
             "Correct them and call it again.\n{message}"
         ),
         not_approved="Error: {name} was not run, because the call was not approved. {message}",
-        timeout="Error: {name} did not return within {seconds} seconds and was given up.",
+        timeout="Error: {name} did not return in time and was given up.",
         cancelled="Error: {name} was given up, because the run was cancelled.",
         exception="Error: {name} failed with {type}: {message}",
         tool_error="Error: {message}",
@@ -52,7 +52,7 @@ TEXTS: Mapping[Language, ExecutorTexts] = MappingProxyType({
         unknown_tool="错误：没有名为 {name!r} 的工具。{message}",
         invalid_arguments="错误：{name} 的参数无效，未执行。请改正后重新调用。\n{message}",
         not_approved="错误：{name} 的调用未获批准，未执行。{message}",
-        timeout="错误：{name} 在 {seconds} 秒内没有返回，已放弃。",
+        timeout="错误：{name} 没有按时返回，已放弃。",
         cancelled="错误：运行被取消，已放弃 {name}。",
         exception="错误：{name} 执行失败，{type}：{message}",
         tool_error="错误：{message}",

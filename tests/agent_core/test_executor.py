@@ -302,7 +302,7 @@ def test_a_hanging_tool_is_given_up_in_time_and_learns_of_it() -> None:
     observation = FunctionCallExecutor([tool]).execute(Action("hang", {}), timeout=0.05)
     assert time.monotonic() - began < 10
     assert observation.error == ToolFailure("timeout", "Timeout", "the tool did not return in time")
-    assert "0.05 seconds" in observation.text
+    assert "did not return in time" in observation.text
     assert seen[0].cancel.wait(10), "nobody waits any more, and the tool can see it"
 
 
@@ -312,7 +312,8 @@ def test_a_tools_own_timeout_counts() -> None:
     tool = define(lambda: release.wait(30), name="slow", timeout=0.05)
     observation = FunctionCallExecutor([tool], timeout=20).execute(Action("slow", {}))
     release.set()
-    assert "0.05 seconds" in observation.text
+    assert observation.error is not None
+    assert observation.seconds < 15
 
 
 @pytest.mark.parametrize("kind", ["timeout", "cancelled"])
