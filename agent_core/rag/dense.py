@@ -66,6 +66,13 @@ class DenseRetriever:
             self.index.add(kept, vectors)
         return [chunk.id for chunk in kept]
 
+    def replace(self, source: str, chunks: Iterable[Chunk]) -> list[str]:
+        """Put chunks in place of all that came from a source, for a document that changed."""
+        new = self.add(chunks)
+        old = {chunk.id for chunk in self.index.chunks() if chunk.source == source}
+        self.delete(old - set(new))
+        return new
+
     def delete(self, ids: Iterable[str]) -> int:
         """Remove chunks; ids that are not there are ignored. Gives how many were removed."""
         return self.index.delete(ids)

@@ -79,6 +79,12 @@ class HybridRetriever:
         self._dense.add(kept)
         return self._lexical.add(kept)
 
+    def replace(self, source: str, chunks: Iterable[Chunk]) -> list[str]:
+        """Put chunks in place of all that came from a source, for a document that changed."""
+        kept = list(chunks)
+        self._dense.replace(source, kept)
+        return self._lexical.replace(source, kept)
+
     def delete(self, ids: Iterable[str]) -> int:
         """Remove chunks from both indexes. Gives how many were removed."""
         gone = list(ids)

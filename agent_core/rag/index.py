@@ -70,9 +70,16 @@ class VectorIndex:
         """Changes with every change of what is in the index."""
         return str(self._state.version)
 
+    def chunks(self) -> list[Chunk]:
+        """Every chunk, in the order of adding."""
+        state = self._state
+        return [state.chunks[row] for row in state.living()]
+
     def contents(self) -> tuple[list[Chunk], Vectors]:
         """The chunks and their unit vectors, row by row."""
         state = self._state
+        if state.alive is None:
+            return state.chunks[: state.size], state.vectors[: state.size]
         rows = state.living()
         return [state.chunks[row] for row in rows], state.vectors[rows]
 

@@ -115,6 +115,14 @@ class LexicalRetriever:
             self._changed()
         return list(new)
 
+    def replace(self, source: str, chunks: Iterable[Chunk]) -> list[str]:
+        """Put chunks in place of all that came from a source, for a document that changed."""
+        with self._lock:
+            old = [each for each, (chunk, _) in self._documents.items() if chunk.source == source]
+        kept = list(chunks)
+        self.delete(set(old) - {chunk.id for chunk in kept})
+        return self.add(kept)
+
     def delete(self, ids: Iterable[str]) -> int:
         """Remove chunks; ids that are not there are ignored. Gives how many were removed."""
         with self._lock:

@@ -188,6 +188,16 @@ def test_deleting_reaches_both_indexes() -> None:
     assert retriever.version != before
 
 
+def test_a_changed_document_leaves_nothing_of_its_old_self() -> None:
+    """Whatever the spans of its chunks were; other documents stay."""
+    retriever = hybrid(FusionWeights(words=1.0))
+    retriever.add(chunk_text("zebra one. " * 40, source="z.md", chunk_size=50))
+    retriever.replace("z.md", chunk_text("yak two.", source="z.md"))
+    hits = retriever.retrieve("zebra yak", 60)
+    assert [hit.chunk.text for hit in hits if hit.chunk.source == "z.md"] == ["yak two."]
+    assert len(hits) == len(retriever) == 7
+
+
 def test_fusion_weighs_ranks() -> None:
     """Weight 0 keeps the dense order; a heavy weight the lexical one; equals are stable."""
     dense = [Hit(each, 1.0) for each in TEXTS[:3]]
