@@ -176,8 +176,6 @@ def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
     attributes: Attributes = {
         "harness.reply.chars": len(reply.text),
         "harness.reply.sha256": digest(reply.text),
-        "harness.reply.tool_calls": len(reply.tool_calls),
-        "harness.attempts": event.attempts,
         **_tokens(reply),
         **_timings(reply.timings, reply.usage.completion_tokens),
     }
@@ -186,6 +184,10 @@ def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
     if reply.finish_reason:
         attributes[semconv.FINISH_REASONS] = [name(reply.finish_reason)]
         attributes["harness.finish_reason"] = name(reply.finish_reason)
+    if reply.tool_calls:
+        attributes["harness.reply.tool_calls"] = len(reply.tool_calls)
+    if event.attempts > 1:
+        attributes["harness.attempts"] = event.attempts
     if reply.thinking:
         attributes["harness.reply.thinking_chars"] = len(reply.thinking)
     if reply.cut_by_client:

@@ -81,10 +81,10 @@ class Capture:
         limit = ATTRIBUTE_CHARS[self.mode]
         return cut(clean, limit), len(clean) > limit
 
-    def json(self, value: Any) -> tuple[str, bool]:
+    def json(self, value: Any, *, limit: int | None = None) -> tuple[str, bool]:
         """A value as JSON text, cut inside so that it stays JSON, and whether it was cut."""
         clean = redactor.value(plain(value))
-        limit = ATTRIBUTE_CHARS[self.mode]
+        limit = limit or ATTRIBUTE_CHARS[self.mode]
         text = to_json(_shortened(clean, STRING_CHARS[self.mode]))
         was_cut = text != to_json(clean)
         if len(text) > limit:

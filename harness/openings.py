@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -64,12 +65,14 @@ def _model_call(event: events.ModelCallStarted, run: RunState) -> Opening:
         semconv.OPERATION: "chat",
         semconv.PROVIDER: name(event.provider),
         semconv.REQUEST_MODEL: name(event.model),
-        semconv.STREAM: event.stream,
         **_server(event.url),
         **_sampling(event.options),
         "harness.options.sha256": digest(to_json(event.options)),
-        "harness.tools_sent": len(event.tools),
     }
+    if event.stream:
+        attributes[semconv.STREAM] = True
+    if event.tools:
+        attributes["harness.tools_sent"] = len(event.tools)
     if event.context_window is not None:
         attributes[semconv.CONTEXT_WINDOW] = event.context_window
     prompt, new = run.prompt.update(event.messages)
@@ -167,6 +170,7 @@ def _memory(event: events.MemoryStarted, _: RunState) -> Opening:
     return Opening("harness.memory", SpanKind.INTERNAL, attributes)
 
 
+@lru_cache(maxsize=64)
 def _server(url: str) -> Attributes:
     try:
         parts = urlsplit(url)
@@ -184,9 +188,9 @@ def _server(url: str) -> Attributes:
 
 def _sampling(options: Any) -> Attributes:
     found: Attributes = {}
-    for key, (convention, kind) in semconv.REQUEST_OPTIONS.items():
-        value = options.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+    for key, value in options.items():
+        if key in semconv.REQUEST_OPTIONS and type(value) in {int, float}:
+            convention, kind = semconv.REQUEST_OPTIONS[key]
             found[convention] = kind(value)
     stop = options.get("stop")
     if isinstance(stop, str | list | tuple) and stop:

@@ -17,9 +17,7 @@ def to_json(value: Any) -> str:
     no strings become their `repr`.
     """
     try:
-        text = json.dumps(
-            value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_fallback
-        )
+        text = _ENCODER.encode(value)
     except Exception:  # tuple keys, NaN, cycles, depth: all rare, so the careful way comes second
         text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
     return utf8(text)
@@ -76,5 +74,6 @@ def _structure(value: Any, depth: int) -> Any:
     return describe(value)
 
 
-def _fallback(value: Any) -> Any:
-    return plain(value)
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain
+)

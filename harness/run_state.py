@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from threading import Lock
 from typing import Any
@@ -109,6 +109,7 @@ class PromptHistory:
         self._hash = sha256()
         self._chars = 0
         self._fragments: list[str] = []
+        self._was_cut = False
 
     def update(self, messages: Sequence[Message]) -> tuple[Attributes, list[Message]]:
         """The attributes of this prompt, and its messages that the last one did not have."""
@@ -118,15 +119,13 @@ class PromptHistory:
             known = 0
             self._messages, self._hash, self._chars, self._fragments = [], sha256(), 0, []
         new = list(messages[known:])
-        sizes, digests = self._append(new)
+        lines = [self._append(message) for message in new]
         attributes: Attributes = {
             "harness.prompt.messages": len(messages),
             "harness.prompt.chars": self._chars,
             "harness.prompt.sha256": "sha256:" + self._hash.hexdigest(),
-            "harness.prompt.new_messages": len(new),
-            "harness.prompt.new_roles": [message.role for message in new],
-            "harness.prompt.new_chars": sizes,
-            "harness.prompt.new_sha256": digests,
+            # One text: an array costs more, and no store searches in arrays.
+            "harness.prompt.new": "; ".join(lines),
         }
         if not grew:
             attributes["harness.prompt.rewritten"] = True  # trimmed: the server's cache is lost
@@ -143,20 +142,21 @@ class PromptHistory:
             room -= len(self._fragments[first]) + 1
         omitted = first - len(head)
         marker = [f'{{"role":"omitted","parts":[],"count":{omitted}}}'] if omitted else []
-        return "[" + ",".join(head + marker + self._fragments[first:]) + "]", omitted > 0
+        text = "[" + ",".join(head + marker + self._fragments[first:]) + "]"
+        return text, omitted > 0 or self._was_cut
 
-    def _append(self, new: Iterable[Message]) -> tuple[list[int], list[str]]:
-        sizes, digests = [], []
-        for message in new:
-            size, fingerprint = message_digest(message)
-            sizes.append(size)
-            digests.append(fingerprint[:23])  # `sha256:` and 16 digits tell messages apart
-            self._hash.update(fingerprint.encode("ascii"))
-            self._chars += size
-            self._messages.append(message)
-            if self._capture.on:
-                self._fragments.append(self._capture.json(message_parts(message))[0])
-        return sizes, digests
+    def _append(self, message: Message) -> str:
+        """Take a message in; its role, characters and the first 16 digits of its digest."""
+        size, fingerprint = message_digest(message)
+        self._hash.update(fingerprint.encode("ascii"))
+        self._chars += size
+        self._messages.append(message)
+        if self._capture.on:
+            third = ATTRIBUTE_CHARS[self._capture.mode] // 3  # so that the first two always fit
+            fragment, was_cut = self._capture.json(message_parts(message), limit=third)
+            self._fragments.append(fragment)
+            self._was_cut |= was_cut
+        return f"{message.role} {size} {fingerprint.removeprefix('sha256:')[:16]}"
 
 
 class RetrievedChunks:
