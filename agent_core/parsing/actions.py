@@ -126,8 +126,10 @@ class ActionReader:
         return self._input_of(name, eol, "labels")
 
     def _has_input(self, pos: int) -> bool:
-        cut = next_cut(self._text, max(pos - 1, 0), inputs=True)
-        return cut.kind == "input"
+        """Whether the line under `pos` begins with the label of an input."""
+        first = skip_space(self._text, pos)
+        label = label_at(self._text, self._text.rfind("\n", pos, first) + 1 or first)
+        return label is not None and label.kind == "input"
 
     def _unnamed(self, eol: int, line: str, label: Label) -> Found | None:
         """No tool of that name: the prompt's own words before a call, prose, or a refusal."""

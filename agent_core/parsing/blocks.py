@@ -11,6 +11,7 @@ _ELEMENT = re.compile(
     r"<(example|quote|blockquote|document|context|retrieved|note|pre|code)\b[^<>\n]{0,100}+>"
 )
 _OPENING = {'"': '"', "“": "”", "「": "」", "『": "』"}
+_ELEMENT_LIMIT = 5_000  # characters of an example or a comment; bounds the search for its end
 _LOOK_BACK = 300  # characters of the line before a label
 
 
@@ -55,7 +56,7 @@ def past_block(text: str, first: int) -> int:
         closer = f"</{element[1]}>" if element else "-->"
         if element is None and not text.startswith("<!--", first):
             return first
-        end = text.find(closer, first)
+        end = text.find(closer, first, first + _ELEMENT_LIMIT)
         return end + len(closer) if end >= 0 else first
     return first
 

@@ -36,6 +36,7 @@ _JSON = re.compile(
     r"[{｛]\s*+(?:[\"'“”‘’＂{｛}]|\w++\s*+[:：])|[\[［]\s*+(?:[{｛]|\w++[(（])|[^{｛\[［]"
 )
 _PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+[{｛]")
+_MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
 
 
@@ -80,6 +81,7 @@ class ReplyPass:
         self._closes = Places(text)
         self._line_of = (-1, 0)
         self._attempts = 0
+        self._labels = 0
         self._thinking: list[tuple[int, int]] = []
         self._restart(0)
 
@@ -130,6 +132,9 @@ class ReplyPass:
         if special > first:
             label = label_at(text, line)
             if label is not None:
+                self._labels += 1
+                if self._labels > _MAX_LABELS:
+                    raise Refusal("too_large", f"more than {_MAX_LABELS} labels")
                 step = self._label(label)
                 if step is not None:
                     return step

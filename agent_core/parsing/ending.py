@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 
 from agent_core.parsing.blocks import next_line, past_block, past_quotation
-from agent_core.parsing.labels import LABEL_HEAD, Label, label_at
+from agent_core.parsing.labels import CUT_HEAD, LABEL_HEAD, Label, label_at
 from agent_core.parsing.notations import skip_space, tag_at
 
-_DULL = re.compile(
-    rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|>|<))[^\n]*+\n)*+",
-    re.IGNORECASE,
+_DULL, _DULL_CUT = (
+    re.compile(rf"(?:(?!{head}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|>|<))[^\n]*+\n)*+", re.IGNORECASE)
+    for head in (LABEL_HEAD, CUT_HEAD)
 )
 _TURN = re.compile(
     r"<(?:tool_response|observation|[|｜](?:im_start|start_header_id|User|user|Assistant"
@@ -38,8 +38,9 @@ def next_cut(text: str, pos: int, *, inputs: bool = False, indent: int = 0) -> E
     input count too. Labels four columns further in than `indent` are quoted.
     """
     at = next_line(text, pos)
+    dull_lines = _DULL if inputs else _DULL_CUT
     while at < len(text):
-        dull = _DULL.match(text, at)
+        dull = dull_lines.match(text, at)
         at = dull.end() if dull else at
         first = skip_space(text, at)
         if first >= len(text):

@@ -36,7 +36,7 @@ def parse_clean(text: str, tools: Tools, finish_reason: str | None) -> ParsedRep
     if strict is None:
         log = RepairLog()
         try:
-            strict = JsonReader(text, log, gap=goes_on).read(found.end())
+            strict = JsonReader(text, log, gap=goes_on).mend(found.end())
         except Refusal:
             return None
     arguments, end = strict

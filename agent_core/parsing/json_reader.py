@@ -18,6 +18,7 @@ from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 
 MAX_CHARS = 1_000_000
 MAX_DEPTH = 128
+MAX_STEPS = 30_000  # entries that need more than the everyday mending
 MAX_DIGITS = 4_300  # what Python itself turns into an int, and prints again, at most
 
 _SPACE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060]*+")
@@ -37,8 +38,12 @@ _MEMBER = re.compile(
     rf"""(?:"([^"\\\x00-\x1f]*+)"|'([^'\\\x00-\x1f]*+)'|({_PLAIN_NUMBER})"""
     rf"""|(true|false|null|True|False|None)\b){_END}"""
 )
+_OPENING = re.compile(
+    r"""(?:"([^"\\\x00-\x1f]*+)"|'([^'\\\x00-\x1f]*+)')[ \t]*+:[ \t\r\n]*+(?=[{\[])"""
+)
 _ITEM = re.compile(
-    r"""(?:"([^"\\\x00-\x1f]*+)"|'([^'\\\x00-\x1f]*+)')[ \t\r\n]*+,[ \t\r\n]*+(?=["'])"""
+    r"""(?:"([^"\\\x00-\x1f]*+)"|'([^'\\\x00-\x1f]*+)'"""
+    rf"""|({_PLAIN_NUMBER}))[ \t\r\n]*+,[ \t\r\n]*+(?=["'\d-])"""
 )
 _TOUCHED = frozenset(" \t\r\n/#\u00a0\u3000\ufeff\u2060")  # where blanks or comments may begin
 _LITERALS: dict[str, JsonValue] = {
@@ -160,9 +165,13 @@ class JsonReader:
             strict = read_strict(self._text, pos)
             if strict is not None:
                 return strict
+        return self.mend(pos)
+
+    def mend(self, pos: int) -> tuple[JsonValue, int]:
+        """Like `read`, for JSON that is known not to be strict."""
         self._stack = []
         pos = self.skip(pos)
-        while True:
+        for _ in range(MAX_STEPS):
             opened = self._open(pos)
             if opened is not None:
                 pos, at_value = self._first(opened)
@@ -176,6 +185,7 @@ class JsonReader:
             whole, pos = self._after(pos)
             if whole is not None:
                 return whole.items, pos
+        raise Refusal("too_large", f"more than {MAX_STEPS} entries to mend")
 
     # Between tokens.
 
@@ -248,6 +258,12 @@ class JsonReader:
         )
         if after > pos and self._text[after] in "}]":
             return after, False
+        opening = _OPENING.match(self._text, after) if frame.is_object else None
+        if opening is not None and not self._strings.mixed:
+            frame.key = opening[1] if opening[1] is not None else opening[2]
+            if opening[1] is None:
+                self._log.add("quotes", after, "''", '""')
+            return opening.end(), True
         return (self._key(after), True) if frame.is_object else (after, True)
 
     def _past_closer(self, frame: _Frame, pos: int) -> int:
@@ -314,10 +330,13 @@ class JsonReader:
     def _items(self, items: list[JsonValue], pos: int) -> int:
         """Take strings with everyday quotes; stop at any other item and at the last one."""
         while (found := _ITEM.match(self._text, pos)) is not None:
-            value = found[1] if found[1] is not None else found[2]
-            if self._strings.mixed or not value.isascii():
+            double, single, number = found.groups()
+            value = double if double is not None else single
+            if self._strings.mixed or not (value or "").isascii():
                 break
-            if found[1] is None:
+            if number is not None:
+                value = float(number) if "." in number else int(number)
+            elif single is not None:
                 self._log.add("quotes", pos, "''", '""')
             items.append(value)
             pos = found.end()

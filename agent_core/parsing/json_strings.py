@@ -36,6 +36,7 @@ _QUOTED_KEY = re.compile(
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]{0,100}+[ \t]*+[:：=]")
 _PLAIN_KEY = re.compile(r'"([^"\\\x00-\x1f]*+)"(?=[ \t]*+:)')
 _PLAIN_VALUE = re.compile(r'"([^"\\\x00-\x1f]*+)"(?=[ \t\r\n]*+[}\]])')
+_MAX_INNER = 100  # quotes in one value that were not escaped
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DRIVE = re.compile(r"[A-Za-z]:[\x08\t\n\x0c\r]")
@@ -110,6 +111,8 @@ class StringReader:
                 at = end + 1
                 if not self._apostrophe(end):
                     inner.append(end)
+                if len(inner) > _MAX_INNER:
+                    raise Refusal("bad_json", f"the string at {pos} is full of bare quotes")
         value = "".join(parts)
         if is_key and inner:
             raise Refusal("bad_json", f"quotes inside the key at {pos}")

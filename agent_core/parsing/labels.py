@@ -7,6 +7,7 @@ a list item, written in any case, followed by its translation, with a full-width
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from agent_core.messages import Language
@@ -40,7 +41,7 @@ _WORDS: tuple[tuple[LabelKind, bool, Language, str], ...] = (
     ("turn", False, "zh", r"用户|用戶|助手|系统"),
 )  # fmt: skip
 
-_BLANK = r"[ \t\r\u00a0\u3000]*+"
+_BLANK = r"[ \t\u00a0\u3000]*+"
 _HEAD = (
     _BLANK
     + r"(?:(?:[-•·–*+][ \t]++|[0-9]{1,2}[.)、．][ \t]*+)(?=[^ \t]))?+"  # list item
@@ -63,11 +64,22 @@ _NAMED_HEAD = _HEAD.replace("[*_]{0,3}+", "(?P<bold>[*_]{0,3}+)").replace(
     "[【\\[［「〔（(<]?+", "(?P<bracket>[【\\[［「〔（(<]?+)"
 )
 _LABEL = re.compile(_NAMED_HEAD + f"(?:{_WORD})" + _TAIL, re.IGNORECASE)
-LABEL_HEAD = _HEAD + "(?:" + "|".join(pattern for *_, pattern in _WORDS) + ")" + r"(?![A-Za-z_])"
+
+
+def _head_of(words: Iterable[str]) -> str:
+    return f"{_HEAD}(?:{'|'.join(words)})(?![A-Za-z_])"
+
+
+LABEL_HEAD = _head_of(pattern for *_, pattern in _WORDS)
 """How a line with a label begins, for expressions that pass over all other lines."""
 
+CUT_HEAD = _head_of(
+    pattern for kind, strong, _, pattern in _WORDS if strong or kind in {"question", "turn"}
+)
+"""How a line begins that may end the text of a decision."""
+
 _SEPARATOR = re.compile(r"[:：﹕︰∶꞉]|[=＝]|(?:->|→|-|—|–)(?=[ \t])")
-_AFTER = re.compile(_BLANK)
+_AFTER = re.compile(r"[ \t\r\u00a0\u3000]*+")
 _BOLD_AFTER = re.compile(r"[*_]{1,3}+")
 
 _BRACKETS = frozenset({"【】", "「」", "〔〕", "［］", "[]", "<>"})

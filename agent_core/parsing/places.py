@@ -24,6 +24,7 @@ class Places:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._missing: set[str] = set()  # closing tags that the rest does not hold
         kinds: list[tuple[str, PlaceKind]] = [
             *((tag, "open") for tag in _THINKING),
             *((tag, "close") for tag in set(_THINKING.values())),
@@ -58,7 +59,7 @@ class Places:
             if at >= end:
                 break
             if kind == "open" and not self.quoted(at):
-                close = self._text.find(_THINKING[tag], at)
+                close, _ = self.closing(tag, at)
                 at = close if close >= 0 else end
             elif kind == "close" and not self.quoted(at):
                 return at
@@ -68,7 +69,11 @@ class Places:
     def closing(self, tag: str, pos: int) -> tuple[int, int]:
         """Start and end of the tag that closes `tag`; both -1 where none does."""
         closer = _THINKING[tag]
+        if closer in self._missing:
+            return -1, -1
         at = self._text.find(closer, pos)
+        if at < 0:
+            self._missing.add(closer)
         return (at, at + len(closer)) if at >= 0 else (-1, -1)
 
     def quoted(self, pos: int) -> bool:

@@ -16,6 +16,7 @@ _LOOK_ALIKES = str.maketrans("АаВЕеЅѕТтОоРрСсІіНһпуԛΑΒΕ
 _LOOK_ALIKES |= {0xFF21 + i: chr(65 + i) for i in range(26)}
 _LOOK_ALIKES |= {0xFF41 + i: chr(97 + i) for i in range(26)} | {0x3000: " "}
 _BREAKS = re.compile(r"\r(?!\n)|[\x0b\x0c\x85\u2028\u2029]")
+_MAX_LINES = 10_000  # lines looked at; what is further down stays as it is
 _HEAD = 64  # characters of a line in which a label can stand
 _ESCAPED_BREAK = re.compile(r"(?<!\\)(?:\\r)?\\n")
 
@@ -40,7 +41,7 @@ def reveal_labels(text: str, log: RepairLog) -> str:
     if plain == text and not _INVISIBLE.search(text):
         return text
     lines = text.split("\n")
-    for index, line in enumerate(lines):
+    for index, line in enumerate(lines[:_MAX_LINES]):
         lines[index] = _revealed(line, log)
     return "\n".join(lines)
 
