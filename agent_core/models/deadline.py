@@ -15,7 +15,6 @@ from http.client import HTTPResponse
 from typing import Any
 
 from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from agent_core.gears import Clock
@@ -95,20 +94,26 @@ class _Response(HTTPResponse):
             self.fp = io.BufferedReader(_Reader(self.fp.detach(), sock, deadline))
 
 
-class _Connection(HTTPConnection):
-    response_class = _Response
-
-
-class _SecureConnection(HTTPSConnection):
-    response_class = _Response
-
-
 class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
+    """Connections whose responses keep the deadline.
+
+    The class of the connections stays what it is: tools that record or forbid traffic put
+    their own in its place.
+    """
+
+    def _new_conn(self) -> Any:
+        connection = super()._new_conn()
+        connection.response_class = _Response  # type: ignore[attr-defined]
+        return connection
 
 
 class _SecurePool(HTTPSConnectionPool):
-    ConnectionCls = _SecureConnection
+    """The same over TLS."""
+
+    def _new_conn(self) -> Any:
+        connection = super()._new_conn()
+        connection.response_class = _Response  # type: ignore[attr-defined]
+        return connection
 
 
 class DeadlineAdapter(HTTPAdapter):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import vcr
 
 from agent_core.errors import BadRequest, ModelError, ModelNotFound
 from agent_core.messages import Message, Reply, ToolCall
@@ -142,6 +143,28 @@ def test_each_recorded_success_becomes_its_reply(name: str) -> None:
     """Text, calls, finish reason, usage and timings are those of the body."""
     reply, _ = ask(EXCHANGES[name], [Message("user", "hi")])
     check(EXCHANGES[name], reply)
+
+
+def test_stock_vcrpy_can_stand_in_for_the_server(tmp_path: Path) -> None:
+    """Its connections take the place of the client's own: nothing gets past it."""
+    exchange = EXCHANGES["chat_tools"]
+    cassette = {
+        "version": 1,
+        "interactions": [
+            {
+                "request": {"method": "POST", "uri": "http://127.0.0.1:9/api/chat", "body": "",
+                            "headers": {}},
+                "response": {"status": {"code": 200, "message": "OK"}, "headers": {},
+                             "body": {"string": exchange["body"]}},
+            }
+        ],
+    }  # fmt: skip
+    path = tmp_path / "cassette.yaml"
+    path.write_text(json.dumps(cassette), encoding="utf-8")
+    with vcr.use_cassette(str(path), record_mode="none", match_on=["method", "path"]):
+        model = OllamaChat("m", base_url="http://127.0.0.1:9")
+        check(exchange, model.chat([Message("user", "hi")], timeout=20.0))
+        model.close()
 
 
 def as_messages(recorded: list[dict[str, Any]]) -> list[Message]:

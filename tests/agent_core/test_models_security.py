@@ -56,14 +56,15 @@ def failure(server: FaultServer, **options: Any) -> ModelError:
     return caught.value
 
 
+@pytest.mark.parametrize("own_session", [True, False])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_refused_with_the_address_they_name(status: int) -> None:
+def test_redirects_are_refused_with_the_address_they_name(status: int, own_session: bool) -> None:
     """Neither prompt nor key goes where the user did not send it."""
-    with FaultServer([OK] * 2) as elsewhere:
+    with FaultServer([OK] * 2) as elsewhere, requests.Session() as session:
         location = elsewhere.url.replace("//", "//user:hunter22@") + "/api?token=abcdefgh12345"
         redirect = Response(status, headers={"Location": location})
         with FaultServer([redirect, OK]) as server:
-            error = failure(server, api_key=KEY)
+            error = failure(server, api_key=KEY, session=None if own_session else session)
     assert isinstance(error, BadResponse)
     assert f"({status})" in str(error)
     assert elsewhere.url.removeprefix("http://") in str(error)
