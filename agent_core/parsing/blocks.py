@@ -11,7 +11,7 @@ _ELEMENT = re.compile(
     r"<(example|quote|blockquote|document|context|retrieved|note|pre|code)\b[^<>\n]{0,100}+>"
 )
 _OPENING = {'"': '"', "“": "”", "「": "」", "『": "』"}
-_ELEMENT_LIMIT = 5_000  # characters of an example or a comment; bounds the search for its end
+_ELEMENT_LIMIT = 2_000  # characters of an example or a comment; bounds the search for its end
 _LOOK_BACK = 300  # characters of the line before a label
 
 

@@ -37,6 +37,7 @@ _JSON = re.compile(
 )
 _PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+[{｛]")
 _MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
+_MAX_RESTARTS = 100
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
 
 
@@ -82,6 +83,7 @@ class ReplyPass:
         self._line_of = (-1, 0)
         self._attempts = 0
         self._labels = 0
+        self._restarts = 0
         self._thinking: list[tuple[int, int]] = []
         self._restart(0)
 
@@ -239,6 +241,9 @@ class ReplyPass:
             self._doubt = True
             return end, False
         if kind == "close":
+            self._restarts += 1
+            if self._restarts > _MAX_RESTARTS:
+                raise Refusal("too_large", f"thinking is closed more than {_MAX_RESTARTS} times")
             self._thinking = [(0, end)]
             self._restart(end)
             return end, True

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from agent_core.messages import FormatErrorCode, JsonObject, JsonValue, Repair
-from agent_core.parsing.json_strings import CLOSERS, Gap, StringReader, refuse_bad_text, starts_key
+from agent_core.parsing.json_strings import CLOSERS, Gap, StringReader, starts_key
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 
 MAX_CHARS = 1_000_000
@@ -158,6 +158,7 @@ class JsonReader:
         self._python = python
         self._strings = StringReader(text, log, gap, in_call=python)
         self._stack: list[_Frame] = []
+        self._comments = 0
 
     def read(self, pos: int) -> tuple[JsonValue, int]:
         """The value at `pos` and the offset after it. Raises `Refusal`."""
@@ -210,6 +211,9 @@ class JsonReader:
                 return pos
             if self._stack and self._gap(text, pos):
                 return pos
+            self._comments += 1
+            if self._comments > MAX_STEPS:
+                raise Refusal("too_large", f"more than {MAX_STEPS} comments")
             self._log.add("comment", pos, text[pos:end], "")
             pos = end
 

@@ -12,9 +12,12 @@ from agent_core.parsing.labels import label_at
 from agent_core.parsing.outcome import RepairLog
 
 _INVISIBLE = re.compile(r"[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
-_LOOK_ALIKES = str.maketrans("АаВЕеЅѕТтОоРрСсІіНһпуԛΑΒΕΙΝΟΡΤοѵ", "AaBEeSsTtOoPpCcIiHhnyqABEINOPTov")
-_LOOK_ALIKES |= {0xFF21 + i: chr(65 + i) for i in range(26)}
-_LOOK_ALIKES |= {0xFF41 + i: chr(97 + i) for i in range(26)} | {0x3000: " "}
+_LOOK_ALIKES = {
+    **str.maketrans("АаВЕеЅѕТтОоРрСсІіНһпуԛΑΒΕΙΝΟΡΤοѵ", "AaBEeSsTtOoPpCcIiHhnyqABEINOPTov"),
+    **{0xFF21 + i: ord("A") + i for i in range(26)},
+    **{0xFF41 + i: ord("a") + i for i in range(26)},
+    0x3000: ord(" "),
+}
 _BREAKS = re.compile(r"\r(?!\n)|[\x0b\x0c\x85\u2028\u2029]")
 _MAX_LINES = 10_000  # lines looked at; what is further down stays as it is
 _HEAD = 64  # characters of a line in which a label can stand
