@@ -311,6 +311,7 @@ def test_text_that_was_heard_is_not_asked_for_again() -> None:
 
 
 LINE = b'{"message": {"content": "a"}, "done": false}\n'
+DONE_LINE = b'{"message": {"content": "b"}, "done": true}\n'
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -335,6 +336,21 @@ def test_the_time_that_is_left_bounds_everything(slow: Response, stream: bool) -
         with pytest.raises((ModelTimeout, ServerError)):
             model.chat(ASK, timeout=0.15)
         assert time.monotonic() - began < 5
+        model.close()
+
+
+def test_no_single_read_waits_longer_than_what_is_left() -> None:
+    """While the request was out, nearly all of the time went by: the next read is cut short."""
+    clock = ManualClock(NOW)
+
+    def answer(_: Received) -> Response:
+        clock.advance(99.9)
+        return Response(chunks=[LINE, DONE_LINE], pause=2.0)
+
+    with FaultServer(answer) as server:
+        model = OllamaChat("m", base_url=server.url, stream=True, clock=clock)
+        with pytest.raises(ModelTimeout):
+            model.chat(ASK, timeout=100.0)
         model.close()
 
 
