@@ -125,6 +125,8 @@ class HttpClient:
         deadline = Deadline(self._clock, timeout)
         number = 0
         while True:
+            if deadline.passed():
+                raise ModelTimeout(f"no time was left to ask {target.url}", attempts=number)
             number += 1
             event = AttemptStarted(number, "POST", target.url, len(body), sha256(body).hexdigest())
             with scope(event) as attempt:
@@ -153,8 +155,6 @@ class HttpClient:
     def _attempt(
         self, target: Target, body: bytes, read: Callable[[Incoming], T], deadline: Deadline
     ) -> _Outcome:
-        if deadline.passed():
-            return _Outcome(error=ModelTimeout("no time was left to ask the model", attempts=0))
         own = Deadline(self._clock, deadline.left())  # a part of the response may get less
         with keeping(own):
             response = self._send(target, body, own)

@@ -365,9 +365,11 @@ def test_a_session_of_the_callers_keeps_the_time_too() -> None:
 
 def test_no_time_left_means_no_request() -> None:
     """A run that is over asks nothing."""
-    with FaultServer([OK]) as server:
-        assert isinstance(failure(server, timeout=0.0), ModelTimeout)
-    assert server.requests == []
+    attempts = Attempts()
+    with FaultServer([OK]) as server, watching(attempts):
+        error = failure(server, timeout=0.0)
+    assert isinstance(error, ModelTimeout)
+    assert (error.attempts, server.requests, attempts.started_events) == (0, [], [])
 
 
 def test_errors_of_a_proxy_in_html_are_short_and_name_the_status() -> None:
