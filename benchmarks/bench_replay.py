@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import requests
 
+from harness.sessions.cassette import load_session, render_session
 from harness.sessions.exchange import Exchange, Request, Response
-from harness.sessions.format import SessionFile, load_session, render_session
+from harness.sessions.format import SessionFile
 from harness.sessions.player import Player, replay_session
 from harness.sessions.replay import replay
 

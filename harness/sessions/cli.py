@@ -7,15 +7,13 @@ Exit codes: 0 all is well, 1 a check failed, 2 wrong usage, 3 the endpoint canno
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import reduce
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 import requests
-from pydantic import ValidationError
 from rich.progress import track
 
 from agent_core.clock import SystemClock
@@ -23,8 +21,21 @@ from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.events import StepEnded
 from agent_core.messages import JsonObject, RunResult
 from harness.redact import redactor
+from harness.sessions.arguments import (
+    FAILED,
+    UNREACHABLE,
+    USAGE,
+    allow_option,
+    exit_codes,
+    json_option,
+    leave,
+    model_options,
+    plan_from,
+    trace_options,
+    traced,
+)
+from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
-from harness.sessions.format import AgentSource, Api, ModelSource, Turn, load_session
 from harness.sessions.record import Mode, Plan, Recorded, record, rewrite
 from harness.sessions.replay import Report, replay
 from harness.sessions.show import (
@@ -41,49 +52,32 @@ from harness.sessions.sources import (
     build_model,
     named_factory,
     reachable,
-    resolved,
 )
 from harness.sessions.storage import session_path
 
-FAILED, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
+if TYPE_CHECKING:
+    from harness.content import ContentMode
+    from harness.telemetry import Watch
+
 _MANY = 20  # sessions from which on a progress bar is of use
 _SESSION_FILES = ("*.yaml", "*.yml")
-
-Command = Callable[..., Any]
-
-
-def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    return lambda command: reduce(lambda done, each: each(done), reversed(decorators), command)
-
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_model_options = _options(
-    click.option("--model", help="The model, e.g. qwen2.5-coder:1.5b."),
-    click.option("--api", type=click.Choice(["ollama", "openai"]), default="ollama",
-                 show_default=True, help="Which API the server speaks."),
-    click.option("--base-url", help="The server; for ollama $OLLAMA_HOST unless given."),
-    click.option("--stream/--no-stream", default=False, help="Receive replies as they grow."),
-    click.option("-o", "options", multiple=True, metavar="KEY=VALUE",
-                 help="An option of the model, e.g. -o temperature=0 -o num_ctx=4096."),
-    click.option("--param", "parameters", multiple=True, metavar="KEY=VALUE",
-                 help="A parameter of the factory, e.g. --param language=zh."),
-)  # fmt: skip
-_allow_option = click.option(
-    "--allow", multiple=True, metavar="MODULE",
-    help="A module or package whose factories a session file may name.",
-)  # fmt: skip
 
 
 @click.command("run")
 @click.argument("factory")
 @click.argument("questions", nargs=-1, required=True)
-@_model_options
-@_json_option
+@model_options
+@trace_options
+@json_option
 def run_command(
     *,
     factory: str,
     questions: tuple[str, ...],
     as_json: bool,
+    otlp: str | None,
+    content: ContentMode | None,
+    log: Path | None,
+    require_export: bool,
     **model: Any,
 ) -> None:
     """Ask the agent of FACTORY (module:function) one question, or several in turn.
@@ -95,9 +89,10 @@ def run_command(
       agentrig run shop:agent "Hi" --model m --api openai --base-url http://127.0.0.1:8000/v1
     """
     out = console()
-    with _exit_codes():
-        plan = _plan(factory, questions, **model)
-        results = _run(plan, show=None if as_json else _StepPrinter(plan.agent.language))
+    with exit_codes(), traced(otlp, content, log, require_export) as watch:
+        plan = plan_from(factory, questions, **model)
+        show = None if as_json else _StepPrinter(plan.agent.language)
+        results = _run(plan, show=show, watch=watch)
         if as_json:
             click.echo(_dump([run_as_json(result) for result in results]))
         else:
@@ -115,8 +110,9 @@ def run_command(
 )  # fmt: skip
 @click.option("--rewrite", "mode", flag_value="rewrite", help="Replace a session of this name.")
 @click.option("--resume", "mode", flag_value="resume", help="Go on with an interrupted recording.")
-@_model_options
-@_json_option
+@model_options
+@trace_options
+@json_option
 def record_command(
     *,
     factory: str,
@@ -125,6 +121,10 @@ def record_command(
     folder: Path,
     mode: Mode | None,
     as_json: bool,
+    otlp: str | None,
+    content: ContentMode | None,
+    log: Path | None,
+    require_export: bool,
     **model: Any,
 ) -> None:
     """Ask the agent of FACTORY and keep the session in a file; several questions are turns.
@@ -135,9 +135,13 @@ def record_command(
       agentrig record shop:agent "Hi" "And then?" --name two-turns --model m --stream
       agentrig record shop:agent --name two-turns --resume
     """
-    with _exit_codes():
+    with ExitStack() as stack:
+        stack.enter_context(exit_codes())
         path = session_path(folder, name)
-        plan = None if mode == "resume" and not questions else _plan(factory, questions, **model)
+        watch = stack.enter_context(traced(otlp, content, log, require_export, session=path))
+        plan = (
+            None if mode == "resume" and not questions else plan_from(factory, questions, **model)
+        )
         if plan is not None:
             reachable(plan.model)
         printer = None if as_json else _StepPrinter(plan.agent.language if plan else "en")
@@ -146,7 +150,7 @@ def record_command(
             named_factory(factory),
             path,
             mode=mode or "new",
-            observers=[printer] if printer else [],
+            observers=[each for each in (printer, watch.observer) if each],
         )
         if as_json:
             click.echo(_dump(_recorded_as_json(done)))
@@ -159,7 +163,7 @@ def record_command(
 @click.command("replay")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--agent", help="Factory to use instead of the session's, as module:function.")
-@_allow_option
+@allow_option
 @click.option("--mode", type=click.Choice(["strict", "lenient"]), default="strict",
               show_default=True, help="lenient reports drift and never fails for it.")  # fmt: skip
 @click.option("--tools", type=click.Choice(["taped", "live"]), default="taped",
@@ -168,7 +172,7 @@ def record_command(
               show_default=True, help="The least severity of drift that fails.")  # fmt: skip
 @click.option("--rewrite", "again", is_flag=True,
               help="Ask the live model and record the sessions again.")  # fmt: skip
-@_json_option
+@json_option
 def replay_command(
     *,
     paths: tuple[Path, ...],
@@ -187,7 +191,7 @@ def replay_command(
       agentrig replay cassettes --allow shop.agents --fail-on fail
       agentrig replay cassettes/a.yaml cassettes/b.yaml --rewrite
     """
-    with _exit_codes():
+    with exit_codes():
         files = session_files(paths)
         if not files:
             raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
@@ -249,13 +253,14 @@ def _rewrite_all(
         click.echo(_dump(rewritten))
 
 
-def _run(plan: Plan, *, show: _StepPrinter | None) -> list[RunResult]:
+def _run(plan: Plan, *, show: _StepPrinter | None, watch: Watch) -> list[RunResult]:
     clock = SystemClock()
     with requests.Session() as session:
         model = build_model(plan.model, session=session, clock=clock)
         agent = build_agent(named_factory(plan.agent.factory), plan.agent, model, clock)
         if show is not None:
             agent = agent.replace(observers=(*agent.observers, show))
+        agent = watch.instrument(agent)
         results: list[RunResult] = []
         for turn in plan.turns:
             history = results[-1].messages if results else ()
@@ -277,49 +282,6 @@ class _StepPrinter:
         """Print a step."""
         if isinstance(event, StepEnded):
             show_step(self._out, event.step, self.language)
-
-
-def _plan(
-    factory: str,
-    questions: Sequence[str],
-    *,
-    model: str | None,
-    api: Api,
-    base_url: str | None,
-    stream: bool,
-    options: Sequence[str],
-    parameters: Sequence[str],
-) -> Plan:
-    if not questions:
-        raise click.UsageError("no question: expected at least one")
-    if not model:
-        raise click.UsageError("no model: expected e.g. --model qwen2.5-coder:1.5b")
-    if api == "openai" and not base_url:
-        raise click.UsageError("--api openai needs --base-url, e.g. http://127.0.0.1:11434/v1")
-    given = _pairs(parameters)
-    known = {key: given.pop(key) for key in ("language", "protocol") if key in given}
-    source = ModelSource(
-        api=api, name=model, base_url=base_url, stream=stream, options=_pairs(options)
-    )
-    return Plan(
-        AgentSource(factory=factory, parameters=given, **known),
-        resolved(source),
-        tuple(Turn(question=each) for each in questions),
-    )
-
-
-def _pairs(texts: Sequence[str]) -> JsonObject:
-    """Read KEY=VALUE; a value is JSON where it can be read as such, else text."""
-    pairs: JsonObject = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise click.UsageError(f"expected KEY=VALUE, got {text!r}")
-        try:
-            pairs[key] = json.loads(value)
-        except ValueError:
-            pairs[key] = value
-    return pairs
 
 
 def _progress(files: Sequence[Path], what: str) -> Iterator[Path]:
@@ -356,40 +318,16 @@ def _recorded_as_json(done: Recorded) -> JsonObject:
 
 def _exit_for(result: RunResult) -> None:
     if isinstance(result.error, ConnectionFailed):
-        _exit(UNREACHABLE)
+        leave(UNREACHABLE)
     if result.answer is None:
-        _exit(FAILED)
+        leave(FAILED)
 
 
 def _exit_for_reports(reports: Sequence[Report], errors: dict[Path, str]) -> None:
     if any(not report.ok for report in reports):
-        _exit(FAILED)
+        leave(FAILED)
     if errors:
-        _exit(USAGE)
-
-
-def _exit(code: int) -> NoReturn:
-    raise click.exceptions.Exit(code)
-
-
-@contextmanager
-def _exit_codes() -> Iterator[None]:
-    """Turn what the user has to know into one line and a code."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("interrupted; a recording goes on with --resume", err=True)
-        _exit(INTERRUPTED)
-    except ValidationError as error:
-        for each in error.errors(include_url=False, include_input=False):
-            click.echo(f"Error: {'.'.join(map(str, each['loc']))}: {each['msg']}", err=True)
-        _exit(USAGE)
-    except ConnectionFailed as error:
-        click.echo(f"Error: {redactor.text(str(error))}", err=True)
-        _exit(UNREACHABLE)
-    except (SessionError, ConfigError, OSError) as error:
-        click.echo(f"Error: {redactor.text(str(error))}", err=True)
-        _exit(USAGE)
+        leave(USAGE)
 
 
 def _dump(value: Any) -> str:

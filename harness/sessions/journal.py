@@ -17,16 +17,10 @@ from threading import Lock
 from typing import Any
 
 from agent_core.messages import JsonObject
+from harness.sessions.cassette import exchange_of, interaction_of
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.exchange import Exchange
-from harness.sessions.format import (
-    SessionFile,
-    Take,
-    TapedCall,
-    TapedSearch,
-    exchange_of,
-    interaction_of,
-)
+from harness.sessions.format import SessionFile, Take, TapedCall, TapedSearch
 from harness.sessions.storage import open_locked, write_all
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
+from harness.sessions.cassette import read_request, read_response
 from harness.sessions.clocks import ReplayClock
 from harness.sessions.exchange import (
     Request,
@@ -26,7 +27,7 @@ from harness.sessions.exchange import (
     raw_key,
     request_of,
 )
-from harness.sessions.format import SessionFile, Take, read_request, read_response
+from harness.sessions.format import SessionFile, Take
 from harness.sessions.responses import build_response, transport_error
 from harness.sessions.scrubbing import scrub_request
 

@@ -14,6 +14,7 @@ from agent_core.events import Observer
 from agent_core.gears import Clock, ToolRunner
 from agent_core.messages import JsonObject, Message, RunResult, ToolCall
 from harness.redact import redactor
+from harness.sessions.cassette import load_session, render_session, session_block
 from harness.sessions.clocks import RecordingClock, seeded
 from harness.sessions.errors import SessionError, SessionExists
 from harness.sessions.format import (
@@ -25,9 +26,6 @@ from harness.sessions.format import (
     SessionFile,
     ToolDefinition,
     Turn,
-    load_session,
-    render_session,
-    session_block,
 )
 from harness.sessions.journal import Earlier, Journal
 from harness.sessions.player import Player
@@ -41,7 +39,7 @@ from harness.sessions.sources import (
     server_facts,
 )
 from harness.sessions.storage import write_atomically
-from harness.sessions.tape import RecordingRetriever, RecordingRunner, exchange_runner
+from harness.sessions.taped import RecordingRetriever, RecordingRunner, exchange_runner
 from harness.sessions.trajectory import golden_turn
 
 Mode = Literal["new", "rewrite", "resume"]

@@ -16,12 +16,13 @@ from requests.adapters import BaseAdapter
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from agent_core.models.deadline import DeadlineAdapter
+from harness.sessions.cassette import request_block, response_block
 from harness.sessions.clocks import RecordingClock
 from harness.sessions.exchange import Exchange, Request, Response, decoded_body, request_of
-from harness.sessions.format import ErrorKind, ErrorTake, Take, request_block, response_block
+from harness.sessions.format import ErrorKind, ErrorTake, Take
 from harness.sessions.player import Player
 from harness.sessions.scrubbing import recut, scrub_request, scrub_response
-from harness.sessions.tape import inside_call
+from harness.sessions.taped import inside_call
 
 OnTake = Callable[[int, Take, Exchange | None], None]
 

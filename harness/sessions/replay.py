@@ -15,9 +15,10 @@ import requests
 from agent_core.agent import Agent
 from agent_core.events import Observer
 from agent_core.messages import JsonObject, RunResult
+from harness.sessions.cassette import load_session
 from harness.sessions.clocks import ReplayClock, seeded
 from harness.sessions.drift import Drift, drift_of
-from harness.sessions.format import Session, SessionFile, load_session
+from harness.sessions.format import Session, SessionFile
 from harness.sessions.player import Player, replay_session
 from harness.sessions.record import history_of, tool_definitions
 from harness.sessions.sources import (
@@ -27,13 +28,8 @@ from harness.sessions.sources import (
     build_model,
     named_factory,
 )
-from harness.sessions.tape import (
-    TapedRetriever,
-    TapedRunner,
-    call_tape,
-    exchange_runner,
-    search_tape,
-)
+from harness.sessions.tape import call_tape, search_tape
+from harness.sessions.taped import TapedRetriever, TapedRunner, exchange_runner
 from harness.sessions.trajectory import Divergence, StepWatch, first_divergence, golden_turn
 
 ReplayMode = Literal["strict", "lenient"]

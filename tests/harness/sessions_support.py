@@ -147,7 +147,8 @@ def version_scripts() -> list[list[Action]]:
 
 
 WEATHER = (
-    'Thought: I need the weather.\nAction: {"name": "get_weather", "parameters": {"city": "Lisbon"}}'
+    "Thought: I need the weather.\n"
+    'Action: {"name": "get_weather", "parameters": {"city": "Lisbon"}}'
 )
 SUM = 'Thought: Now the sum.\nAction: {"name": "calculator", "parameters": {"expression": "2 + 3"}}'
 ANSWER = "Thought: I know all.\nFinal Answer: It is fine 😀 and the sum is 5."

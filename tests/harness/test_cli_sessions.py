@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
+from harness.sessions.cassette import load_session
 from harness.sessions.cli import session_files
-from harness.sessions.format import load_session
 from tests.harness.sessions_support import (
     ANSWER,
     ASSISTANT,
@@ -26,6 +26,14 @@ from tests.harness.sessions_support import (
 )
 
 SECRET = "sk-test-ABCDEFGHIJKLMNOPQRSTUVWX"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traces are kept under the current directory."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
 
 
 def agentrig(*arguments: str | Path) -> Result:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vcr.serializers import yamlserializer  # type: ignore[import-untyped, unused-ignore]
 
+from harness.sessions.cassette import load_session, parse_session, render_session
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.exchange import Exchange, Request, Response
 from harness.sessions.format import (
@@ -26,9 +27,6 @@ from harness.sessions.format import (
     Take,
     TapedCall,
     Turn,
-    load_session,
-    parse_session,
-    render_session,
 )
 from harness.sessions.player import Player, replay_session
 from harness.sessions.replay import replay

@@ -15,8 +15,9 @@ from agent_core.errors import ModelError
 from agent_core.limits import StopReason
 from agent_core.messages import Message
 from agent_core.models import OllamaChat, RetryPolicy, Timeouts
+from harness.sessions.cassette import parse_session, render_session
 from harness.sessions.clocks import RecordingClock, ReplayClock
-from harness.sessions.format import SessionFile, parse_session, render_session
+from harness.sessions.format import SessionFile
 from harness.sessions.player import Player, replay_session
 from harness.sessions.recorder import Recorder, recording_session
 from harness.sessions.replay import replay

@@ -15,8 +15,8 @@ from agent_core.agent import Agent
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import Chunk, Hit
 from agent_core.tools import FunctionCallExecutor, define
+from harness.sessions.cassette import load_session, parse_session, render_session
 from harness.sessions.drift import SEVERITY, Cause
-from harness.sessions.format import load_session, parse_session, render_session
 from harness.sessions.replay import Report, replay
 from harness.sessions.sources import Factory, named_factory
 from tests.harness.sessions_support import (

@@ -10,9 +10,10 @@ import pytest
 import requests
 
 from agent_core.clock import SystemClock
+from harness.sessions.cassette import render_session
 from harness.sessions.clocks import RecordingClock
 from harness.sessions.exchange import Request, raw_key
-from harness.sessions.format import SessionFile, render_session
+from harness.sessions.format import SessionFile
 from harness.sessions.player import Player
 from harness.sessions.recorder import Recorder, recording_session
 from harness.sessions.replay import replay

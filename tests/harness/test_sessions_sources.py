@@ -13,9 +13,10 @@ import pytest
 from agent_core.clock import ManualClock, SystemClock
 from agent_core.errors import ConnectionFailed
 from agent_core.models import OllamaChat, OpenAIChat
+from harness.sessions.cassette import load_session, render_session
 from harness.sessions.clocks import RecordingClock, ReplayClock, seeded
 from harness.sessions.errors import FactoryRefused
-from harness.sessions.format import AgentSource, ModelSource, load_session, render_session
+from harness.sessions.format import AgentSource, ModelSource
 from harness.sessions.replay import replay
 from harness.sessions.sources import (
     allowed_factory,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from harness.sessions.cassette import load_session, render_session
 from harness.sessions.errors import SessionBusy, SessionError, SessionExists, SessionFormatError
-from harness.sessions.format import load_session, render_session
 from harness.sessions.journal import Journal, read_journal
 from harness.sessions.record import record, rewrite
 from harness.sessions.replay import replay

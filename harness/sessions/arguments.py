@@ -1,0 +1,156 @@
+"""What the commands about sessions share: options, what they mean, and exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+from pydantic import ValidationError
+
+from agent_core.errors import ConfigError, ConnectionFailed
+from agent_core.messages import JsonObject
+from harness.redact import redactor
+from harness.sessions.errors import SessionError
+from harness.sessions.format import AgentSource, Api, ModelSource, Turn
+from harness.sessions.record import Plan
+from harness.sessions.sources import resolved
+
+if TYPE_CHECKING:
+    from harness.content import ContentMode
+    from harness.telemetry import Watch
+
+FAILED, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
+
+Command = Callable[..., Any]
+
+
+def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    return lambda command: reduce(lambda done, each: each(done), reversed(decorators), command)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+model_options = _options(
+    click.option("--model", help="The model, e.g. qwen2.5-coder:1.5b."),
+    click.option("--api", type=click.Choice(["ollama", "openai"]), default="ollama",
+                 show_default=True, help="Which API the server speaks."),
+    click.option("--base-url", help="The server; for ollama $OLLAMA_HOST unless given."),
+    click.option("--stream/--no-stream", default=False, help="Receive replies as they grow."),
+    click.option("-o", "options", multiple=True, metavar="KEY=VALUE",
+                 help="An option of the model, e.g. -o temperature=0 -o num_ctx=4096."),
+    click.option("--param", "parameters", multiple=True, metavar="KEY=VALUE",
+                 help="A parameter of the factory, e.g. --param language=zh."),
+)  # fmt: skip
+trace_options = _options(
+    click.option("--otlp", metavar="URL",
+                 help="Send traces to a collector, e.g. http://localhost:4318."),
+    click.option("--content", type=click.Choice(["none", "truncated", "full"]),
+                 help="Texts in traces. Unless given, cut in the local file, none over OTLP."),
+    click.option("--log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Append log records to this file, one JSON object a line."),
+    click.option("--require-export", is_flag=True, help="Fail if a span was lost."),
+)  # fmt: skip
+allow_option = click.option(
+    "--allow", multiple=True, metavar="MODULE",
+    help="A module or package whose factories a session file may name.",
+)  # fmt: skip
+
+
+def plan_from(
+    factory: str,
+    questions: Sequence[str],
+    *,
+    model: str | None,
+    api: Api,
+    base_url: str | None,
+    stream: bool,
+    options: Sequence[str],
+    parameters: Sequence[str],
+) -> Plan:
+    """What the options of `model_options` ask for."""
+    if not questions:
+        raise click.UsageError("no question: expected at least one")
+    if not model:
+        raise click.UsageError("no model: expected e.g. --model qwen2.5-coder:1.5b")
+    if api == "openai" and not base_url:
+        raise click.UsageError("--api openai needs --base-url, e.g. http://127.0.0.1:11434/v1")
+    given = _pairs(parameters)
+    known = {key: given.pop(key) for key in ("language", "protocol") if key in given}
+    source = ModelSource(
+        api=api, name=model, base_url=base_url, stream=stream, options=_pairs(options)
+    )
+    return Plan(
+        AgentSource(factory=factory, parameters=given, **known),
+        resolved(source),
+        tuple(Turn(question=each) for each in questions),
+    )
+
+
+def _pairs(texts: Sequence[str]) -> JsonObject:
+    """Read KEY=VALUE; a value is JSON where it can be read as such, else text."""
+    pairs: JsonObject = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"expected KEY=VALUE, got {text!r}")
+        try:
+            pairs[key] = json.loads(value)
+        except ValueError:
+            pairs[key] = value
+    return pairs
+
+
+def leave(code: int) -> NoReturn:
+    """End the command with this exit code."""
+    raise click.exceptions.Exit(code)
+
+
+@contextmanager
+def traced(
+    otlp: str | None,
+    content: ContentMode | None,
+    log: Path | None,
+    require_export: bool,
+    *,
+    session: Path | None = None,
+) -> Iterator[Watch]:
+    """Trace what is run inside; the traces are kept in `.agentrig/traces`."""
+    from harness import logs, telemetry  # noqa: PLC0415 - OpenTelemetry takes a while to load
+
+    extra = {} if session is None else {"harness.session_path": str(session)}
+    with ExitStack() as stack:
+        if log is not None:
+            logs.configure(stack.enter_context(log.open("ab")))
+            extra["harness.log_path"] = str(log)
+        try:
+            with telemetry.session(
+                otlp=otlp, content=content, require_export=require_export, extra=extra
+            ) as watch:
+                yield watch
+        except telemetry.ExportError as error:
+            click.echo(f"Error: {error}", err=True)
+            leave(FAILED)
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn what the user has to know into one line and a code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("interrupted; a recording goes on with --resume", err=True)
+        leave(INTERRUPTED)
+    except ValidationError as error:
+        for each in error.errors(include_url=False, include_input=False):
+            click.echo(f"Error: {'.'.join(map(str, each['loc']))}: {each['msg']}", err=True)
+        leave(USAGE)
+    except ConnectionFailed as error:
+        click.echo(f"Error: {redactor.text(str(error))}", err=True)
+        leave(UNREACHABLE)
+    except (SessionError, ConfigError, OSError) as error:
+        click.echo(f"Error: {redactor.text(str(error))}", err=True)
+        leave(USAGE)
