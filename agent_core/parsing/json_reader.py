@@ -98,12 +98,12 @@ class _Frame:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise Refusal("unsafe", f"{snippet(digits)} is no finite number")
+        raise ValueError("no finite number")
     return value
 
 
 def _no_constant(name: str) -> JsonValue:
-    raise Refusal("unsafe", f"{name} is no JSON number")
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _unique(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
@@ -383,7 +383,12 @@ class JsonReader:
             self._log.add("full_width", pos, word, plain)
         if len(plain) > MAX_DIGITS:
             raise Refusal("too_large", f"the number at {pos} has {len(plain)} digits")
-        return _finite(plain) if set(plain) & set(".eE") else int(plain)
+        if not set(plain) & set(".eE"):
+            return int(plain)
+        value = float(plain)
+        if not math.isfinite(value):
+            raise Refusal("unsafe", f"{snippet(word)!r} at {pos} is no finite number")
+        return value
 
     def _bare(self, word: str, pos: int, end: int) -> tuple[JsonValue, int]:
         """A value without quotes is taken only where its end is beyond doubt."""
