@@ -4,44 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from agent_core import events
-from agent_core.errors import AgentError, ModelError
-from agent_core.limits import StopReason
+from agent_core.errors import ModelError
 from agent_core.messages import (
     Action,
     Actions,
     Coercion,
-    FinalAnswer,
     FormatError,
-    ParsedReply,
     Reply,
-    RunResult,
-    Step,
     Timings,
 )
 from harness import semconv
-from harness.content import attribute, digest, name, reply_parts
+from harness.content import digest, name, reply_parts
 from harness.plain import to_json
+from harness.run_closings import (
+    Closing,
+    decision_of,
+    describe_error,
+    put,
+    run_closing,
+    step_closing,
+    totals_of,
+)
 from harness.run_state import Attributes, RunState
-
-_NO_FAILURE = {StopReason.FINAL_ANSWER, StopReason.CANCELLED}
-
-
-class Closing(NamedTuple):
-    """How a span ends.
-
-    Attributes:
-        error: `error.type` and a description without content, or None for a good end.
-        record: the dotted name of the log record.
-        level: its level.
-    """
-
-    attributes: Attributes
-    record: str
-    error: tuple[str, str] | None = None
-    level: str = "info"
 
 
 def closing(started: events.Started, event: events.Ended, run: RunState) -> Closing:
@@ -62,113 +49,8 @@ def _failed(started: events.Started, error: BaseException, run: RunState) -> Clo
     if isinstance(started, events.RunStarted):
         stop = "interrupted" if isinstance(error, KeyboardInterrupt) else "exception"
         attributes[semconv.STOP_REASON] = stop
-        attributes |= _totals(run)
+        attributes |= totals_of(run)
     return Closing(attributes, _RECORDS[type(started)], (kind, description), "error")
-
-
-def describe_error(error: BaseException) -> tuple[str, str]:
-    """`error.type` and one line. The message of an exception is content: it may quote anything."""
-    kind = type(error)
-    known = issubclass(kind, AgentError) or kind.__module__ == "builtins"
-    label = name(kind.__qualname__ if known else f"{kind.__module__}.{kind.__qualname__}")
-    parts = [label]
-    if isinstance(error, ModelError):
-        if error.status is not None:
-            parts.append(f"HTTP {error.status}")
-        if error.attempts > 1:
-            parts.append(f"after {error.attempts} attempts")
-    return label, " ".join(parts)
-
-
-def _run(event: events.RunEnded, run: RunState) -> Closing:
-    result = event.result
-    reason = result.stop_reason
-    attributes: Attributes = {semconv.STOP_REASON: reason.value, **_totals(run)}
-    attributes["harness.steps"] = len(result.steps)
-    _put(attributes, "harness.total_input_tokens", result.usage.prompt_tokens)
-    _put(attributes, "harness.total_output_tokens", result.usage.completion_tokens)
-    if result.usage.estimated:
-        attributes["harness.usage.estimated"] = True
-    if result.answer is not None:
-        attributes["harness.answer.chars"] = len(result.answer)
-        attributes["harness.answer.sha256"] = digest(result.answer)
-        run.put_text(attributes, "harness.answer", result.answer)
-    if reason in _NO_FAILURE:
-        return Closing(attributes, "run.end")
-    step = run.failed_step or (result.steps[-1].index if result.steps else None)
-    _put(attributes, semconv.FAILED_STEP, step)
-    kind, why = _why(result, run)
-    if result.error is not None:
-        run.put_text(attributes, semconv.ERROR_MESSAGE, str(result.error))
-    where = f" in step {step}" if step is not None else ""
-    return Closing(attributes, "run.end", (kind, f"{reason.value}{where}{why}"), "error")
-
-
-def _why(result: RunResult, run: RunState) -> tuple[str, str]:
-    """`error.type` of a run, and the cause in a few words without content."""
-    reason = result.stop_reason
-    if result.error is not None:
-        kind, line = describe_error(result.error)
-        return kind if reason is StopReason.MODEL_ERROR else reason.value, f": {line}"
-    if reason is StopReason.FORMAT_ERRORS:
-        codes = [_format_error(step) for step in result.steps]
-        return reason.value, ": " + ", ".join(code for code in codes[-3:] if code)
-    if reason is StopReason.REPEATED_ACTION:
-        last = result.steps[-1].parsed.decision
-        actions = last.actions if isinstance(last, Actions) else ()
-        tools = sorted({each.name for each in actions if each.name in run.tools})
-        return reason.value, f": {', '.join(map(name, tools))}"
-    return reason.value, ""
-
-
-def _format_error(step: Step) -> str | None:
-    decision = step.parsed.decision
-    if isinstance(decision, FormatError):
-        return decision.code
-    return "unlabelled" if isinstance(decision, FinalAnswer) else None
-
-
-def _totals(run: RunState) -> Attributes:
-    return {
-        key if key.startswith("harness.") else f"harness.total_{key}": number
-        for key, number in run.totals.items()
-    }
-
-
-def _step(event: events.StepEnded, run: RunState) -> Closing:
-    step = event.step
-    attributes: Attributes = {
-        "harness.step.decision": _decision(step.parsed),
-        "harness.step.actions": len(event.fingerprints),
-        "harness.step.seconds": step.seconds,
-    }
-    _put(attributes, "harness.step.input_tokens", step.reply.usage.prompt_tokens)
-    _put(attributes, "harness.step.output_tokens", step.reply.usage.completion_tokens)
-    if step.reply.usage.estimated:
-        attributes["harness.usage.estimated"] = True
-    if event.fingerprints:
-        attributes[semconv.FINGERPRINTS] = [name(each) for each in event.fingerprints]
-        attributes[semconv.FINGERPRINT] = name(event.fingerprints[0])
-    repeats = [each for each in event.repeat_of if each is not None]
-    if repeats:
-        attributes[semconv.REPEAT_OF_STEP] = repeats[0]
-        run.count("repeated_actions", len(repeats))
-    for note in step.notes:
-        attributes[f"harness.note.{note.kind}"] = name(note.text)
-        run.count(f"harness.notes.{note.kind}")
-    for kind in {each.error.kind for each in step.observations if each.error}:
-        attributes[f"harness.observation.{kind}"] = 1
-    odd = bool(repeats) or any(each.error for each in step.observations)
-    return Closing(attributes, "step.end", level="warning" if odd else "info")
-
-
-def _decision(parsed: ParsedReply) -> str:
-    decision = parsed.decision
-    if isinstance(decision, Actions):
-        return "actions"
-    if isinstance(decision, FormatError):
-        return "format_error"
-    return "final_answer" if decision.labelled else "unlabelled_answer"
 
 
 def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
@@ -199,8 +81,8 @@ def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
 
 def _tokens(reply: Reply) -> Attributes:
     attributes: Attributes = {}
-    _put(attributes, semconv.INPUT_TOKENS, reply.usage.prompt_tokens)
-    _put(attributes, semconv.OUTPUT_TOKENS, reply.usage.completion_tokens)
+    put(attributes, semconv.INPUT_TOKENS, reply.usage.prompt_tokens)
+    put(attributes, semconv.OUTPUT_TOKENS, reply.usage.completion_tokens)
     if reply.usage.estimated:
         attributes["harness.usage.estimated"] = True
     return attributes
@@ -210,8 +92,8 @@ def _timings(timings: Timings, generated: int | None) -> Attributes:
     attributes: Attributes = {}
     for key in ("total", "load", "prompt_eval", "eval"):
         seconds = getattr(timings, key)
-        _put(attributes, f"harness.ollama.{key}_ms", seconds and round(seconds * 1_000, 3))
-    _put(attributes, semconv.TIME_TO_FIRST_CHUNK, timings.first_chunk)
+        put(attributes, f"harness.ollama.{key}_ms", seconds and round(seconds * 1_000, 3))
+    put(attributes, semconv.TIME_TO_FIRST_CHUNK, timings.first_chunk)
     if timings.eval and generated:
         attributes["harness.tokens_per_second"] = round(generated / timings.eval, 2)
     return attributes
@@ -219,14 +101,14 @@ def _timings(timings: Timings, generated: int | None) -> Attributes:
 
 def _attempt(event: events.AttemptEnded, run: RunState) -> Closing:
     attributes: Attributes = {}
-    _put(attributes, semconv.HTTP_STATUS, event.status)
-    _put(attributes, semconv.HTTP_RESPONSE_BYTES, event.response_bytes)
+    put(attributes, semconv.HTTP_STATUS, event.status)
+    put(attributes, semconv.HTTP_RESPONSE_BYTES, event.response_bytes)
     run.count("attempts")
     failed = event.error is not None or (event.status is not None and event.status >= 400)
     if event.retry_reason is not None:  # handled: another attempt follows, so no error
         run.count("retries")
         attributes[semconv.RETRY_REASON] = name(event.retry_reason)
-        _put(attributes, semconv.RETRY_WAIT, event.wait)
+        put(attributes, semconv.RETRY_WAIT, event.wait)
         return Closing(attributes, "llm.attempt", level="warning")
     if not failed:
         return Closing(attributes, "llm.attempt")
@@ -244,7 +126,7 @@ def _parse(event: events.ParseEnded, run: RunState) -> Closing:
     outcome = "failed" if failed else "repaired" if repairs else "ok"
     attributes: Attributes = {
         semconv.PARSE_OUTCOME: outcome,
-        semconv.PARSE_DECISION: _decision(parsed),
+        semconv.PARSE_DECISION: decision_of(parsed),
         **{f"harness.repair.{kind}": number for kind, number in repairs.items()},
         **{f"harness.ignored.{kind}": number for kind, number in ignored.items()},
     }
@@ -287,7 +169,7 @@ def _tool(event: events.ToolEnded, run: RunState) -> Closing:
         "harness.tool.seconds": seen.seconds,
     }
     run.count("tool_calls")
-    _put(attributes, "harness.observation.truncated_from", seen.truncated_from)
+    put(attributes, "harness.observation.truncated_from", seen.truncated_from)
     if event.raw is not None:
         attributes["harness.result.sha256"] = digest(to_json(event.raw))
     if seen.coercions:
@@ -347,7 +229,7 @@ def _embedding(event: events.EmbeddingEnded, _: RunState) -> Closing:
         semconv.EMBEDDING_DIMENSION: event.dimension,
         "harness.embeddings.cached": event.cached,
     }
-    _put(attributes, semconv.INPUT_TOKENS, event.prompt_tokens)
+    put(attributes, semconv.INPUT_TOKENS, event.prompt_tokens)
     return Closing(attributes, "embeddings.create")
 
 
@@ -368,14 +250,9 @@ def _memory(event: events.MemoryEnded, _: RunState) -> Closing:
     return Closing(attributes, "memory.end")
 
 
-def _put(attributes: Attributes, key: str, value: Any) -> None:
-    if value is not None:
-        attributes[key] = attribute(value)
-
-
 _CLOSINGS: dict[type, Callable[[Any, RunState], Closing]] = {
-    events.RunEnded: _run,
-    events.StepEnded: _step,
+    events.RunEnded: run_closing,
+    events.StepEnded: step_closing,
     events.ModelCallEnded: _model_call,
     events.AttemptEnded: _attempt,
     events.ParseEnded: _parse,

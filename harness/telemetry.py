@@ -1,12 +1,4 @@
-"""Sinks for traces on the command line, and a word at the end about what arrived where.
-
-Honoured variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`,
-`OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` and, for each, `…_PROTOCOL` (`http/protobuf` only),
-`…_HEADERS`, `…_TIMEOUT` (at most 2 s), `…_COMPRESSION`, `…_CERTIFICATE`, `…_CLIENT_KEY`,
-`…_CLIENT_CERTIFICATE`; `OTEL_TRACES_EXPORTER` (`otlp`, `console`, `none`), `OTEL_SERVICE_NAME`,
-`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG`, `OTEL_BSP_*`,
-`OTEL_SDK_DISABLED`.
-"""
+"""Sinks for traces on the command line, and a word at the end about what arrived where."""
 
 from __future__ import annotations
 
@@ -14,33 +6,34 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from opentelemetry.context import Context
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import format_trace_id
 
-from agent_core.errors import ConfigError
-from harness.content import Attribute, Capture, ContentMode, name
+from harness.content import Attribute, Capture, ContentMode
 from harness.observer import RunObserver, watched
+from harness.otel_env import (
+    destination,
+    export_timeout,
+    jaeger_page,
+    meter_provider,
+    resource_of_process,
+)
 from harness.otlp_json import FileExporter
 from harness.redact import register_environment
-from harness.sinks import OTLP_TIMEOUT, Delivery, LostReasons, Sink, close_within, otlp_sink
+from harness.sinks import Delivery, LostReasons, Sink, close_within, otlp_sink
 from harness.trace.console import ConsoleExporter
 from harness.trace.last_good import last_good_runs
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics import MeterProvider
-
     from agent_core.agent import Agent
 
 TRACES = Path(".agentrig/traces")
@@ -132,19 +125,21 @@ def session(
         ConfigError: an address or a variable that cannot be followed.
     """
     register_environment(os.environ)
-    endpoint, from_environment, console_asked = _destination(otlp, os.environ)
+    endpoint, from_environment, console_asked = destination(otlp, os.environ)
     directory = directory or TRACES
     file = FileExporter(directory)
     sinks = [Sink(str(directory), file, with_content=content != "none", batch=False)]
     if endpoint or from_environment:
         with_content = content not in {None, "none"}
-        sinks.append(otlp_sink(endpoint, with_content=with_content, timeout=_timeout(os.environ)))
-    provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+        sinks.append(
+            otlp_sink(endpoint, with_content=with_content, timeout=export_timeout(os.environ))
+        )
+    provider = TracerProvider(resource=resource_of_process(), shutdown_on_exit=False)
     for sink in sinks:
         provider.add_span_processor(sink)
     if console or console_asked:
         provider.add_span_processor(SimpleSpanProcessor(ConsoleExporter(sys.stderr)))
-    meters = _meter_provider(os.environ)
+    meters = meter_provider(os.environ)
     observer = RunObserver(
         provider,
         logger,
@@ -165,115 +160,6 @@ def session(
     lost = sum(each.lost for each in watch.deliveries)
     if require_export and lost:
         raise ExportError(f"{lost} spans did not arrive: {'; '.join(watch.summary(reasons.last))}")
-
-
-def jaeger_page(target: str) -> str | None:
-    """The address of Jaeger's page for an OTLP endpoint on its usual port, else None."""
-    with suppress(ValueError):
-        parts = urlsplit(target)
-        if parts.port == 4318 and parts.hostname:
-            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-            return f"{parts.scheme}://{host}:16686"
-    return None
-
-
-def traces_url(otlp: str) -> str:
-    """The address that takes traces, for the base URL of a collector.
-
-    Raises:
-        ConfigError: no http or https URL.
-    """
-    try:
-        parts = urlsplit(otlp)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ConfigError(
-            f"--otlp expects the base URL of an OTLP/HTTP collector, like http://localhost:4318,"
-            f" got {name(otlp)!r}"
-        )
-    base = otlp.rstrip("/")
-    return base if base.endswith("/v1/traces") else base + "/v1/traces"
-
-
-def _destination(otlp: str | None, environ: Mapping[str, str]) -> tuple[str | None, bool, bool]:
-    """The URL that was given, whether the environment names one, whether it asks for the console.
-
-    Empty variables count as unset.
-    """
-    for signal_name in ("", "_TRACES"):
-        variable = f"OTEL_EXPORTER_OTLP{signal_name}_PROTOCOL"
-        protocol = environ.get(variable) or "http/protobuf"
-        if protocol != "http/protobuf":
-            raise ConfigError(
-                f"{variable} expects 'http/protobuf', got {protocol!r};"
-                " collectors take it on port 4318"
-            )
-    exporter = environ.get("OTEL_TRACES_EXPORTER") or ""
-    if exporter not in {"", "otlp", "console", "none"}:
-        raise ConfigError(
-            f"OTEL_TRACES_EXPORTER expects 'otlp', 'console' or 'none', got {exporter!r}"
-        )
-    if otlp is not None:
-        return traces_url(otlp), False, exporter == "console"
-    named = environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environ.get(
-        "OTEL_EXPORTER_OTLP_ENDPOINT"
-    )
-    wanted = exporter == "otlp" or (bool(named) and not exporter)
-    return None, wanted, exporter == "console"
-
-
-def _timeout(environ: Mapping[str, str]) -> float:
-    """Seconds for an export: what the variables say, at most `OTLP_TIMEOUT`."""
-    for variable in ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"):
-        if value := environ.get(variable):
-            try:
-                return min(max(float(value), 0.1), OTLP_TIMEOUT)
-            except ValueError:
-                raise ConfigError(f"{variable} expects seconds, got {value!r}") from None
-    return OTLP_TIMEOUT
-
-
-def _resource() -> Resource:
-    """Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win."""
-    own = {"service.name": "agentrig", "service.version": version("agentrig")}
-    commit = _git_commit(Path.cwd())
-    if commit:
-        own["vcs.ref.head.revision"] = commit
-    resource = Resource(own).merge(Resource.create())
-    if resource.attributes.get("service.name", "").startswith("unknown_service"):  # type: ignore[union-attr]
-        resource = resource.merge(Resource({"service.name": "agentrig"}))
-    return resource
-
-
-def _git_commit(directory: Path) -> str | None:
-    """The commit that is checked out, read without running anything."""
-    for each in (directory, *directory.parents):
-        git = each / ".git"
-        if not git.is_dir():
-            continue
-        with suppress(OSError, ValueError):
-            head = (git / "HEAD").read_text("utf-8").strip()
-            if not head.startswith("ref: "):
-                return head
-            return (git / head.removeprefix("ref: ")).read_text("utf-8").strip()
-        return None
-    return None
-
-
-def _meter_provider(environ: Mapping[str, str]) -> MeterProvider | None:
-    """Metrics are off unless their own endpoint is named."""
-    if not environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
-        return None
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415 - rare
-        OTLPMetricExporter,
-    )
-    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
-
-    reader = PeriodicExportingMetricReader(OTLPMetricExporter(timeout=_timeout(environ)))
-    return MeterProvider([reader], _resource(), shutdown_on_exit=False)
 
 
 @contextmanager

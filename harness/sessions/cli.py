@@ -18,7 +18,6 @@ from rich.progress import track
 
 from agent_core.clock import SystemClock
 from agent_core.errors import ConfigError, ConnectionFailed
-from agent_core.events import StepEnded
 from agent_core.messages import JsonObject, RunResult
 from harness.redact import redactor
 from harness.sessions.arguments import (
@@ -39,11 +38,10 @@ from harness.sessions.errors import SessionError
 from harness.sessions.record import Mode, Plan, Recorded, record, rewrite
 from harness.sessions.replay import Report, replay
 from harness.sessions.show import (
+    RunPrinter,
     console,
     run_as_json,
-    show_end,
     show_report,
-    show_step,
     show_summary,
 )
 from harness.sessions.sources import (
@@ -88,15 +86,12 @@ def run_command(
       agentrig run shop.agents:support "Where is my parcel?" --model m --stream
       agentrig run shop:agent "Hi" --model m --api openai --base-url http://127.0.0.1:8000/v1
     """
-    out = console()
     with exit_codes(), traced(otlp, content, log, require_export) as watch:
         plan = plan_from(factory, questions, **model)
-        show = None if as_json else _StepPrinter(plan.agent.language)
+        show = None if as_json else RunPrinter(plan.agent.language)
         results = _run(plan, show=show, watch=watch)
         if as_json:
             click.echo(_dump([run_as_json(result) for result in results]))
-        else:
-            show_end(out, results[-1], plan.agent.language)
         _exit_for(results[-1])
 
 
@@ -144,7 +139,7 @@ def record_command(
         )
         if plan is not None:
             reachable(plan.model)
-        printer = None if as_json else _StepPrinter(plan.agent.language if plan else "en")
+        printer = None if as_json else RunPrinter(plan.agent.language if plan else "en")
         done = record(
             plan,
             named_factory(factory),
@@ -155,9 +150,7 @@ def record_command(
         if as_json:
             click.echo(_dump(_recorded_as_json(done)))
         else:
-            out = console()
-            show_end(out, done.results[-1], printer.language if printer else "en")
-            out.print(f"recorded {done.path} ({len(done.file.takes)} requests)")
+            console().print(f"recorded {done.path} ({len(done.file.takes)} requests)")
 
 
 @click.command("replay")
@@ -253,7 +246,7 @@ def _rewrite_all(
         click.echo(_dump(rewritten))
 
 
-def _run(plan: Plan, *, show: _StepPrinter | None, watch: Watch) -> list[RunResult]:
+def _run(plan: Plan, *, show: RunPrinter | None, watch: Watch) -> list[RunResult]:
     clock = SystemClock()
     with requests.Session() as session:
         model = build_model(plan.model, session=session, clock=clock)
@@ -266,22 +259,6 @@ def _run(plan: Plan, *, show: _StepPrinter | None, watch: Watch) -> list[RunResu
             history = results[-1].messages if results else ()
             results.append(agent.run(turn.question, history))
     return results
-
-
-class _StepPrinter:
-    """An observer that prints each step when it is over."""
-
-    def __init__(self, language: str) -> None:
-        self.language = language
-        self._out = console()
-
-    def started(self, event: object) -> None:
-        """Nothing is printed before a step is over."""
-
-    def ended(self, token: object, event: object) -> None:
-        """Print a step."""
-        if isinstance(event, StepEnded):
-            show_step(self._out, event.step, self.language)
 
 
 def _progress(files: Sequence[Path], what: str) -> Iterator[Path]:

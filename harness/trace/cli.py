@@ -12,9 +12,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from harness.otel_env import traces_url
 from harness.otlp_json import trace_files
 from harness.sessions.errors import SessionError
-from harness.telemetry import TRACES, traces_url
+from harness.telemetry import TRACES
 from harness.trace.diff import causes, compare, render
 from harness.trace.explain import explain, findings
 from harness.trace.html import page

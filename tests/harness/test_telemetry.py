@@ -18,8 +18,9 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from agent_core.errors import ConfigError
 from harness import telemetry
 from harness.cli import main
+from harness.otel_env import jaeger_page, traces_url
 from harness.otlp_json import trace_files
-from harness.telemetry import ExportError, jaeger_page, traces_url
+from harness.telemetry import ExportError
 from harness.trace.spans import TraceFileError, read_traces
 from tests.harness.agents import weather_agent
 from tests.harness.event_script import PlannedStep, drive

@@ -1,0 +1,125 @@
+"""`agentrig run` and `record` leave a trace, send it where they are told, and say so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import main
+from harness.trace.spans import read_traces
+from tests.harness.otlp_receiver import otlp_receiver
+from tests.harness.sessions_support import (
+    ANSWER,
+    ASSISTANT,
+    SUM,
+    WEATHER,
+    ollama_reply,
+    response,
+    serving,
+    version_scripts,
+)
+
+TRACES = Path(".agentrig/traces")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def agentrig(*arguments: str | Path) -> Result:
+    """Run the command line."""
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def replies(*texts: str) -> list[Any]:
+    """Scripts of a server that answers with these texts."""
+    return [ollama_reply(text) for text in texts]
+
+
+def test_a_run_is_traced_logged_and_sent() -> None:
+    """One tree with an HTTP attempt under each call; records join it by their ids."""
+    with otlp_receiver() as receiver, serving(*replies(WEATHER, SUM, ANSWER)) as server:
+        done = agentrig(
+            "run", ASSISTANT, "Weather in Lisbon?", "--model", "m", "--base-url", server.url,
+            "--otlp", receiver.url, "--log", "run.log",
+        )  # fmt: skip
+        (trace,) = receiver.traces()
+    assert done.exit_code == 0, done.output
+    assert f"spans to {receiver.url}/v1/traces" in done.stderr
+    assert trace.complete
+    calls = trace.root.find("chat")
+    assert [[child.kind for child in call.children] for call in calls] == [["POST"]] * 3
+    assert calls[0].children[0].attributes["http.response.status_code"] == 200
+    assert trace.root.attributes["harness.log_path"] == "run.log"
+    records = [json.loads(line) for line in Path("run.log").read_text("utf-8").splitlines()]
+    assert {each["span_id"] for each in records} == {span.span_id for span in trace.spans()}
+    explained = agentrig("trace", "explain").output
+    assert explained.startswith("invoke_agent")
+    assert agentrig("trace", "html", "last", "-o", "run.html", "--logs", "run.log").exit_code == 0
+    assert "Log records" in Path("run.html").read_text("utf-8")
+
+
+def test_json_output_is_not_mixed_with_the_summary() -> None:
+    """The summary goes to standard error."""
+    with serving(*replies(ANSWER)) as server:
+        done = agentrig("run", ASSISTANT, "?", "--model", "m", "--base-url", server.url, "--json")
+    assert json.loads(done.stdout)
+    assert str(TRACES) in done.stderr
+
+
+def test_lost_spans_fail_the_command_when_asked_to() -> None:
+    """Exit code 1 and the reason."""
+    with otlp_receiver(answers=[400]) as receiver, serving(*replies(ANSWER)) as server:
+        done = agentrig(
+            "run", ASSISTANT, "?", "--model", "m", "--base-url", server.url,
+            "--otlp", receiver.url, "--require-export",
+        )  # fmt: skip
+    assert done.exit_code == 1
+    assert "did not arrive" in done.stderr
+
+
+def test_an_address_that_is_none_is_wrong_usage() -> None:
+    """Before anything is asked."""
+    done = agentrig("run", ASSISTANT, "?", "--model", "m", "--otlp", "localhost:4318")
+    assert done.exit_code == 2
+    assert "http://localhost:4318" in done.stderr
+
+
+def test_a_recording_and_its_trace_belong_together() -> None:
+    """The root names the session; a trace without texts takes them from it."""
+    scripts = [[response(404, b"")], *version_scripts(), *replies(WEATHER, SUM, ANSWER)]
+    with serving(*scripts) as server:
+        done = agentrig(
+            "record", ASSISTANT, "Weather in Lisbon?", "--name", "first", "--dir", "kept",
+            "--model", "m", "--base-url", server.url, "--content", "none",
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    (path,) = TRACES.glob("*.jsonl")
+    trace = read_traces(path)[-1]
+    assert trace.root.attributes["harness.session_path"] == "kept/first.yaml"
+    assert "harness.answer" not in trace.root.attributes
+    bare = agentrig("trace", "html", path, "-o", "bare.html")
+    joined = agentrig("trace", "html", path, "-o", "joined.html", "--session", "kept/first.yaml")
+    assert (bare.exit_code, joined.exit_code) == (0, 0), joined.output
+    assert "holds no texts" in Path("bare.html").read_text("utf-8")
+    assert "Lisbon" in Path("joined.html").read_text("utf-8")
+    assert "Lisbon" not in Path("bare.html").read_text("utf-8")
+
+
+def test_a_session_is_shown_by_replaying_it() -> None:
+    """No trace file is needed."""
+    scripts = [[response(404, b"")], *version_scripts(), *replies(WEATHER, SUM, ANSWER)]
+    with serving(*scripts) as server:
+        agentrig(
+            "record", ASSISTANT, "Weather in Lisbon?", "--name", "first", "--dir", "kept",
+            "--model", "m", "--base-url", server.url,
+        )  # fmt: skip
+    shown = agentrig("trace", "show", "kept/first.yaml", "--content")
+    assert shown.exit_code == 0, shown.output
+    assert "Lisbon" in shown.output
+    assert agentrig("trace", "diff", "kept/first.yaml", "kept/first.yaml").exit_code == 0
