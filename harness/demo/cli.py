@@ -11,18 +11,17 @@ import click
 from rich.text import Text
 
 from agent_core.agent import Agent
-from agent_core.events import RunEnded, RunStarted, StepEnded
 from agent_core.messages import Language
+from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
-from harness.sessions.format import SessionFile, load_session
+from harness.sessions.format import SessionFile
 from harness.sessions.replay import replay
-from harness.sessions.show import console, show_end, show_report, show_step, visible
+from harness.sessions.show import RunPrinter, console, show_report, visible
 from harness.sessions.sources import Factory, allowed_factory
 
 _TEXTS: dict[str, dict[str, str]] = {
     "en": {
         "intro": "1. A session recorded from {model} ({server}), replayed offline:",
-        "question": "Question: ",
         "same": "Verdict: the agent did exactly what it did when this was recorded.",
         "differs": "Verdict: the agent did something else than when this was recorded.",
         "change": "2. Now one word changes in what the model is told about the tool `{tool}`:",
@@ -31,7 +30,6 @@ _TEXTS: dict[str, dict[str, str]] = {
     },
     "zh": {
         "intro": "1. 从 {model}（{server}）录制的一次会话，现在离线重放：",
-        "question": "问题：",
         "same": "结论：智能体的每一步都与录制时完全相同。",
         "differs": "结论：智能体的行为与录制时不同。",
         "change": "2. 现在，告诉模型的工具 `{tool}` 的说明里改了一个词：",
@@ -62,7 +60,7 @@ def demo_command(*, language: Language) -> None:
     server = session.provenance.server or "?"
     out.print(Text(texts["intro"].format(model=session.model.name, server=server), style="bold"))
     factory = allowed_factory(session.agent.factory)
-    report = replay(file, factory=factory, name=name, observers=[_Printer(language)])
+    report = replay(file, factory=factory, name=name, observers=[RunPrinter(language)])
     out.print(
         Text(texts["same" if report.ok else "differs"], style="green" if report.ok else "red")
     )
@@ -92,26 +90,6 @@ def demo_session(language: Language) -> tuple[str, SessionFile]:
             if file.session is not None and file.session.agent.language == language:
                 return each.stem, file
     raise SessionError(f"no packaged session in {language!r}; is agentrig installed completely?")
-
-
-class _Printer:
-    """An observer that prints a run as it happens."""
-
-    def __init__(self, language: Language) -> None:
-        self._language = language
-        self._out = console()
-
-    def started(self, event: object) -> None:
-        """Print the question."""
-        if isinstance(event, RunStarted):
-            self._out.print(Text(_TEXTS[self._language]["question"] + visible(event.question)))
-
-    def ended(self, token: object, event: object) -> None:
-        """Print a step, and how the run ended."""
-        if isinstance(event, StepEnded):
-            show_step(self._out, event.step, self._language)
-        elif isinstance(event, RunEnded):
-            show_end(self._out, event.result, self._language)
 
 
 def _first_tool(file: SessionFile) -> str:

@@ -10,6 +10,7 @@ from io import TextIOWrapper
 from rich.console import Console
 from rich.text import Text
 
+from agent_core.events import Ended, RunEnded, RunStarted, Started, StepEnded
 from agent_core.messages import (
     Action,
     Actions,
@@ -30,9 +31,10 @@ _COLOURS: Mapping[Severity, str] = {
 }  # fmt: skip
 _LONG = 600  # characters of one item that are shown
 _NAMES = {
-    "en": ("Step", "Thought", "Action", "Observation", "Answer", "Stop reason", "Format error"),
-    "zh": ("步骤", "思考", "行动", "观察", "回答", "停止原因", "格式错误"),
-}
+    "en": ("Question", "Step", "Thought", "Action", "Observation", "Format error", "Answer",
+           "Stop reason"),
+    "zh": ("问题", "步骤", "思考", "行动", "观察", "格式错误", "回答", "停止原因"),
+}  # fmt: skip
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -52,9 +54,29 @@ def visible(text: str) -> str:
     )
 
 
+class RunPrinter:
+    """An observer that prints runs as they happen: the question, each step, the end."""
+
+    def __init__(self, language: str = "en") -> None:
+        self._language = language
+        self._out = console()
+
+    def started(self, event: Started) -> None:
+        """Print the question."""
+        if isinstance(event, RunStarted):
+            _item(self._out, _NAMES[self._language][0], event.question, "bold", indent="")
+
+    def ended(self, token: object, event: Ended) -> None:
+        """Print a step, and how the run ended."""
+        if isinstance(event, StepEnded):
+            show_step(self._out, event.step, self._language)
+        elif isinstance(event, RunEnded):
+            show_end(self._out, event.result, self._language)
+
+
 def show_step(out: Console, step: Step, language: str = "en") -> None:
     """Print a step: what was thought, done and seen."""
-    name, thought, action, observation, _, _, error = _NAMES[language]
+    _, name, thought, action, observation, error, _, _ = _NAMES[language]
     out.print(Text(f"{name} {step.index}", style="bold"))
     if step.parsed.thought:
         _item(out, thought, step.parsed.thought, "italic")
@@ -70,7 +92,7 @@ def show_step(out: Console, step: Step, language: str = "en") -> None:
 
 def show_end(out: Console, result: RunResult, language: str = "en") -> None:
     """Print how a run ended."""
-    *_, answer, stop, _ = _NAMES[language]
+    *_, answer, stop = _NAMES[language]
     if result.answer is not None:
         _item(out, answer, result.answer, "bold green", indent="")
     reason = str(result.stop_reason)

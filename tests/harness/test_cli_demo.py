@@ -21,7 +21,7 @@ def has_session(language: str) -> bool:
 WORDS = {
     "en": ["Question:", "Step 1", "Thought:", "Action:", "Observation:", "Answer:",
            "Stop reason: final_answer", "exactly what it did", "differ"],
-    "zh": ["问题：", "步骤 1", "行动", "观察", "回答", "停止原因", "完全相同", "differ"],
+    "zh": ["问题", "步骤 1", "行动", "观察", "回答", "停止原因", "完全相同", "differ"],
 }  # fmt: skip
 
 
