@@ -125,20 +125,10 @@ def session(
         ConfigError: an address or a variable that cannot be followed.
     """
     register_environment(os.environ)
-    endpoint, from_environment, console_asked = destination(otlp, os.environ)
     directory = directory or TRACES
     file = FileExporter(directory)
-    sinks = [Sink(str(directory), file, with_content=content != "none", batch=False)]
-    if endpoint or from_environment:
-        with_content = content not in {None, "none"}
-        sinks.append(
-            otlp_sink(endpoint, with_content=with_content, timeout=export_timeout(os.environ))
-        )
+    sinks, console_asked = _sinks(otlp, content, file, directory)
     provider = TracerProvider(resource=resource_of_process(), shutdown_on_exit=False)
-    for sink in sinks:
-        provider.add_span_processor(sink)
-    if console or console_asked:
-        provider.add_span_processor(SimpleSpanProcessor(ConsoleExporter(sys.stderr)))
     meters = meter_provider(os.environ)
     observer = RunObserver(
         provider,
@@ -149,7 +139,10 @@ def session(
         meter_provider=meters,
     )
     watch = Watch(observer, sinks, file)
-    provider.add_span_processor(_Roots(watch.trace_ids))
+    for processor in (*sinks, _Roots(watch.trace_ids)):
+        provider.add_span_processor(processor)
+    if console or console_asked:
+        provider.add_span_processor(SimpleSpanProcessor(ConsoleExporter(sys.stderr)))
     with LostReasons() as reasons, _orderly_sigterm():
         try:
             yield watch
@@ -160,6 +153,19 @@ def session(
     lost = sum(each.lost for each in watch.deliveries)
     if require_export and lost:
         raise ExportError(f"{lost} spans did not arrive: {'; '.join(watch.summary(reasons.last))}")
+
+
+def _sinks(
+    otlp: str | None, content: ContentMode | None, file: FileExporter, directory: Path
+) -> tuple[list[Sink], bool]:
+    """The file and, if one is named, the collector; and whether the environment asks for a tree."""
+    endpoint, from_environment, console_asked = destination(otlp, os.environ)
+    sinks = [Sink(str(directory), file, with_content=content != "none", batch=False)]
+    if endpoint or from_environment:
+        with_content = content not in {None, "none"}
+        timeout = export_timeout(os.environ)
+        sinks.append(otlp_sink(endpoint, with_content=with_content, timeout=timeout))
+    return sinks, console_asked
 
 
 @contextmanager
