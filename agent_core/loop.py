@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from agent_core.agent import Agent
 
 _ANSWER_RESERVE = 1024  # tokens kept free for the reply when the model's own limit is unknown
-_REMINDER_CHARS = 300  # small models lose a question that is not repeated after each observation
+_BRIEF_CHARS = 300  # a question as a hint repeats it
 _RAW_REPLY_CHARS = 2_000  # of a reply that could not be used, this much stays in the history
 
 
@@ -349,14 +349,13 @@ class Run:
             ]
         else:
             text = observation_text([each.text for each in observations], self.agent.language)
-            reminder = self._texts.reminder.format(question=_brief(self.question))
-            self.messages.append(Message("user", f"{text}\n\n{reminder}"))
+            self.messages.append(Message("user", text))
 
 
 def _brief(question: str) -> str:
-    """A question as a reminder repeats it: one line, not too long."""
+    """A question as a hint repeats it: one line, not too long."""
     line = " ".join(question.split())
-    return line if len(line) <= _REMINDER_CHARS else line[:_REMINDER_CHARS] + "…"
+    return line if len(line) <= _BRIEF_CHARS else line[:_BRIEF_CHARS] + "…"
 
 
 def _with_usage(reply: Reply, estimate: int) -> Reply:

@@ -30,7 +30,6 @@ class Texts:
     example: str
     question: str
     unlabelled: str
-    reminder: str
     empty: str
     no_reply: str
     repeated: str
@@ -83,10 +82,6 @@ EN = Texts(
     unlabelled=(
         "Your reply had neither an action nor `Final Answer:`. The question is: {question}\n"
         "Write `Thought:` and `Action:` to look something up, or `Final Answer:` and the answer."
-    ),
-    reminder=(
-        "(The question: {question} If every part of it is answered, write `Final Answer:` and "
-        "the complete answer; otherwise the next `Thought:` and `Action:`.)"
     ),
     empty="Your reply was empty. Continue with a Thought.",
     no_reply="(no reply)",
@@ -143,14 +138,11 @@ ZH = Texts(
         "你的回复里既没有行动，也没有“最终答案：”。问题是：{question}\n"
         "需要查找时写“思考：”和“行动：”，否则写“最终答案：”和回答。"
     ),
-    reminder=(
-        "（问题：{question} 如果每个部分都有了答案，就写“最终答案：”和完整的回答；"
-        "否则写下一个“思考：”和“行动：”。）"
-    ),
     empty="你的回复是空的。请从“思考：”继续。",
     no_reply="（没有回复）",
     repeated=(
-        "没有执行：完全相同的行动已经要求了 {times} 次，结果就在上面。不要再要求它：请用已有的结果回答，或换一种做法。"
+        "没有执行：完全相同的行动已经要求了 {times} 次，结果就在上面。"
+        "不要再要求它：请用已有的结果回答，或换一种做法。"
     ),
     cancelled="没有执行：运行已取消。",
 )

@@ -30,18 +30,21 @@ def knowledge() -> LexicalRetriever:
     return LexicalRetriever(chunks, name="knowledge")
 
 
-def example(protocol: Protocol, language: Language) -> str:
-    """A worked example with two actions, about nothing that a recorded session asks."""
+def examples(protocol: Protocol, language: Language) -> tuple[str, ...]:
+    """Two worked examples, about nothing that a recorded session asks."""
+    if protocol == "native":  # the server's template shows the model how to call
+        return ()
     if language == "zh":
         question, thoughts, answer = (
-            "巴黎现在多云吗？另外 12 乘 12 等于多少？",
+            "巴黎现在多云吗？另外12乘12等于多少？",
             (
-                "问题有两部分：巴黎是否多云，12 乘 12 是多少。先查巴黎的天气，因为我不知道。",
-                "第一部分：巴黎多云，11 摄氏度。还缺第二部分：12 乘 12。",
-                "两部分都有了：巴黎多云，12 乘 12 是 144。",
+                "问题有两部分：巴黎是否多云，12乘12是多少。先查巴黎的天气，因为我不知道。",
+                "第一部分：巴黎多云，11摄氏度。还缺第二部分：12乘12。",
+                "两部分都有了：巴黎多云；12乘12是144。",
             ),
-            "巴黎现在多云，11 摄氏度；12 乘 12 等于 144。",
+            "巴黎现在多云，11摄氏度；12乘12等于144。",
         )
+        thanks = ("谢谢你！", ("不需要工具。", "不客气，随时可以再问我。"))
     else:
         question, thoughts, answer = (
             "Is it cloudy in Paris? And what is 12 times 12?",
@@ -53,19 +56,30 @@ def example(protocol: Protocol, language: Language) -> str:
             ),
             "It is cloudy in Paris, 11 degrees Celsius; 12 times 12 is 144.",
         )
+        thanks = ("Thank you!", ("No tool is needed.", "You are welcome. Ask me anything."))
     city = "巴黎" if language == "zh" else "Paris"
     weather = {"city": city, "temperature": 11, "unit": "celsius", "condition": "cloudy"}
-    observation = json.dumps(weather, ensure_ascii=False)
-    return worked_example(
-        question,
-        [
-            (thoughts[0], Action("get_weather", {"city": city}), observation),
-            (thoughts[1], Action("calculator", {"expression": "12 * 12"}), "144"),
-        ],
-        (thoughts[2], answer),
-        protocol=protocol,
-        language=language,
+    rounds = [
+        (
+            thoughts[0],
+            Action("get_weather", {"city": city}),
+            json.dumps(weather, ensure_ascii=False),
+        ),
+        (thoughts[1], Action("calculator", {"expression": "12 * 12"}), "144"),
+    ]
+    end = (thoughts[2], answer)
+    return (
+        worked_example(question, rounds, end, protocol=protocol, language=language),
+        worked_example(thanks[0], [], thanks[1], protocol=protocol, language=language),
     )
+
+
+INSTRUCTIONS: dict[Language, str] = {
+    "en": "For questions about AI agents, function calling, RAG or ReAct, and whenever the "
+    "knowledge base is mentioned, use search_knowledge before you answer.",
+    "zh": "凡是关于AI Agent、函数调用、RAG或ReAct的问题，以及提到知识库的问题，"
+    "都要先用search_knowledge查找，再回答。",
+}
 
 
 def assistant(
@@ -83,7 +97,6 @@ def assistant(
         search_knowledge_tool(knowledge(), language=language),
         current_time(clock),
     ]
-    examples = [] if protocol == "native" else [example(protocol, language)]
     return Agent(
         model,
         tools,
@@ -92,7 +105,8 @@ def assistant(
         clock=clock,
         limits=Limits(max_steps=max_steps),
         name="assistant",
-        examples=examples,
+        examples=examples(protocol, language),
+        instructions=INSTRUCTIONS[language],
     )
 
 
@@ -114,7 +128,6 @@ def broken_weather(
         """
         raise ToolError(f"the weather service is down, no weather for {city!r}; do not try again")
 
-    examples = [] if protocol == "native" else [example(protocol, language)]
     return Agent(
         model,
         [get_weather, calculator, current_time(clock)],
@@ -123,7 +136,7 @@ def broken_weather(
         clock=clock,
         limits=Limits(max_steps=max_steps),
         name="broken_weather",
-        examples=examples,
+        examples=examples(protocol, language),
     )
 
 
