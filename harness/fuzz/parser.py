@@ -11,13 +11,10 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, find, settings
-from hypothesis.errors import NoSuchExample
-from hypothesis.strategies import randoms
-
 from harness.fuzz.examples import Example
 from harness.fuzz.generate import Plan
 from harness.fuzz.growth import check_growth
+from harness.fuzz.operators import OPERATORS
 from harness.fuzz.oracles import Fault, examine
 from harness.fuzz.pool import Checked, Finding
 from harness.fuzz.targets import Target, load_target
@@ -34,15 +31,7 @@ COLUMNS = (
 )
 """What is counted; of the recoverable ones, `regained` says how many were."""
 
-_SHRINKS = settings(
-    max_examples=400,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    phases=(Phase.generate, Phase.shrink),
-    suppress_health_check=list(HealthCheck),
-)
-_TRIES = 1_500  # examples tried while shrinking; counted, not timed, so that it is repeatable
+_TRIES = 800  # examples tried while shrinking; counted, not timed, so that it is repeatable
 _ANY_TEXT = {"crash", "slow", "bad_outcome", "not_json"}  # no truth is needed to see these
 
 
@@ -102,19 +91,32 @@ class ParserCampaign:
         )
 
     def _smaller(self, kind: str, example: Example) -> Iterator[Example]:
-        label = example.labels[0]
+        label, labels = example.labels[0], example.labels
         if label in self.plan.kinds:
-            plan = replace(self.plan, languages=(example.language,), most=len(example.labels))
-            tries = count()
-            with suppress(NoSuchExample):
-                yield find(
-                    randoms(use_true_random=False).map(lambda rng: plan.draw(rng, label)),
-                    lambda each: next(tries) < _TRIES and self._fault(kind, each) is not None,
-                    settings=_SHRINKS,
-                    random=Random(self.seed),  # noqa: S311 - the same each time
-                )
+            plan = replace(
+                self.plan,
+                operators=labels if label in OPERATORS else self.plan.operators,
+                languages=(example.language,),
+                most=len(labels),
+            )
+            yield from self._found(kind, plan, label)
         if kind in _ANY_TEXT and example.native is None:
             yield self._cut_down(kind, example)
+
+    def _found(self, kind: str, plan: Plan, label: str) -> Iterator[Example]:
+        """The simplest example of a plan that shows the fault, if Hypothesis finds one."""
+        from hypothesis import HealthCheck, find, settings, strategies  # noqa: PLC0415 - 0.3 s
+        from hypothesis.errors import NoSuchExample  # noqa: PLC0415
+
+        tries = count()
+        with suppress(NoSuchExample):
+            yield find(
+                strategies.randoms(use_true_random=False).map(lambda rng: plan.draw(rng, label)),
+                lambda each: next(tries) < _TRIES and self._fault(kind, each) is not None,
+                settings=settings(max_examples=200, database=None, deadline=None,
+                                  suppress_health_check=list(HealthCheck)),
+                random=Random(self.seed),  # noqa: S311 - the same each time
+            )  # fmt: skip
 
     def _cut_down(self, kind: str, example: Example) -> Example:
         """The text with every piece left out that is not needed to see a fault of this kind."""

@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +22,18 @@ CPU_SECONDS = 5
 _BATCH = 100
 _SILENCE = 60.0  # seconds on one check, blocked rather than busy, before its process is killed
 _KEPT = 3  # findings of a kind and first label
-_context = get_context("spawn")
+
+
+def _processes() -> Any:
+    """Fresh processes, started quickly where the system can fork: many may have to die."""
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["harness.fuzz.parser"])
+    return context
+
+
+_context = _processes()
 
 
 @dataclass(frozen=True, slots=True)

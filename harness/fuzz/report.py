@@ -16,6 +16,7 @@ from harness.fuzz.operators import OPERATORS
 from harness.fuzz.pool import Finding, Result
 
 _SHOWN = 400  # characters of a reply
+_RECOVERY = 14  # characters that the percentage and the margins take
 
 
 def labels_of(result: Result) -> list[str]:
@@ -60,9 +61,11 @@ def show(console: Console, result: Result, columns: Sequence[str], title: str) -
     """The table by label, then the smallest finding of each kind."""
     columns = [each for each in columns if each != "recoverable"]  # the percentage says it
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True, overflow="ellipsis")
+    widths = [max(map(len, each.split())) + 2 for each in columns]
+    room = max(12, console.width - sum(widths) - _RECOVERY)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=room)
     for each in columns:
-        table.add_column(each, justify="right", min_width=5)
+        table.add_column(each, justify="right")
     with_recovery = "recovered" in columns
     if with_recovery:
         table.add_column("recovery", justify="right")
