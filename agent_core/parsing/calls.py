@@ -132,6 +132,9 @@ def _keyed_by_name(
     if tools.is_final(key):
         return Answer(answer_text(value[key]))
     if key not in tools:
+        inner = value[key]
+        if isinstance(inner, dict) and inner.get("name") in tools and len(inner) > 1:
+            raise Refusal("bad_name", f"a call stands inside {key!r}, where it may be an example")
         return None
     log.add("wrapper", at, key, "name")
     return Call(key, arguments_of(key, value[key], tools, log, at), more)

@@ -84,6 +84,7 @@ class ReplyPass:
         self._attempts = 0
         self._labels = 0
         self._restarts = 0
+        self._data_end = 0  # blocks of data end here
         self._thinking: list[tuple[int, int]] = []
         self._restart(0)
 
@@ -177,6 +178,7 @@ class ReplyPass:
         after = past_block(text, first)
         if after > first:
             self._prose = True
+            self._data_end = after
             return after, text[after - 1] == "\n"
         if _CALL_LIKE.match(text, first) or (not self._prose and self._python_like(first)):
             return self._unlabelled(first)
@@ -200,7 +202,8 @@ class ReplyPass:
             _CALL_LIKE.match(text, inside) or (leading and self._python_like(inside))
         ):
             self._log.add("fence", pos, fence.group().strip(), "")
-            step = self._unlabelled(inside)
+            self._data_end = after
+            step = self._unlabelled(inside, fenced=True)
             if step is None or isinstance(step, Decided):
                 return step
             return max(after, step[0]), True
@@ -208,6 +211,7 @@ class ReplyPass:
         if leading and inside < len(text) and label_at(text, line) is not None:
             return self._fenced_reply(pos, fence, line, after)
         self._prose = True
+        self._data_end = after
         return after, True
 
     def _fenced_reply(
@@ -288,6 +292,7 @@ class ReplyPass:
             return None  # an indented block quotes it
         quoted = past_quotation(self._text, label.start)
         if quoted >= 0:
+            self._data_end = quoted
             return quoted, False
         if label.kind == "thought":
             self._label_seen = True
@@ -465,7 +470,7 @@ class ReplyPass:
 
     # Calls without a label.
 
-    def _unlabelled(self, pos: int) -> tuple[int, bool] | Decided | None:
+    def _unlabelled(self, pos: int, *, fenced: bool = False) -> tuple[int, bool] | Decided | None:
         """A call that no label announces counts only where nothing else is said."""
         text = self._text
         leading = not self._prose and not self._label_seen
@@ -486,7 +491,7 @@ class ReplyPass:
             self._log.rollback(mark)
             self._prose = True
             return (found.end if found else pos), False
-        if text.startswith("</", skip_space(text, found.end)):
+        if not fenced and text.startswith("</", skip_space(text, found.end)):
             return self._settle(found, pos)  # only the opening tag is missing
         after = residue(text, found.end)
         if isinstance(found.content, Answer):
@@ -552,7 +557,7 @@ class ReplyPass:
     def _call_after_prose(self) -> Decided | None:
         """A call at the very end of a line of prose, if the reply is known to end with it."""
         text = self._text
-        found = [text.find(opening, self._begin) for opening in _INLINE_CALLS]
+        found = [text.find(opening, max(self._begin, self._data_end)) for opening in _INLINE_CALLS]
         pos = min((at for at in found if at >= 0), default=-1)
         if pos < 0 or self._places.quoted(pos) or self._attempts >= _ATTEMPTS:
             return None

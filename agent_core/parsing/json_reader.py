@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from agent_core.messages import FormatErrorCode, JsonObject, JsonValue, Repair
-from agent_core.parsing.json_strings import CLOSERS, Gap, StringReader, starts_key
+from agent_core.parsing.json_strings import CLOSERS, Gap, StringReader, is_sound_text, starts_key
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 
 MAX_CHARS = 1_000_000
@@ -30,7 +30,7 @@ _BARE_VALUE = re.compile(r"[^\W\d](?:[\w.@-]|[ ](?=[\w.@-]))*+")
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]*+")
 _PLAIN_NUMBER = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,17}+)?+"
 _END = (  # what follows a whole member: a comma and the next key, or a closer
-    r"""[ \t\r\n]*+(?:,[ \t\r\n]*+(?="[^"\\\n]{1,200}+"[ \t]*+:|'[^'\\\n]{1,200}+'[ \t]*+:"""
+    r"""[ \t\r\n]*+(?:,[ \t\r\n]*+(?="[^"\\\n]{0,200}+"[ \t]*+:|'[^'\\\n]{0,200}+'[ \t]*+:"""
     r"""|[^\W\d][\w$-]{0,100}+[ \t]*+:)|(?=[}\]]))"""
 )
 _MEMBER = re.compile(
@@ -124,11 +124,31 @@ def read_strict(text: str, pos: int) -> tuple[JsonValue, int] | None:
         value, end = _STRICT.raw_decode(text, pos)
     except (ValueError, RecursionError):
         return None
-    if text.count("{", pos, end) + text.count("[", pos, end) > MAX_DEPTH:
-        return None  # the repairing reader measures the real depth
-    if text.find("\\u", pos, end) >= 0 or text.find(":\\", pos, end) >= 0:
-        return None  # it also looks at surrogates and at paths
-    return value, end
+    doubtful = (
+        text.count("{", pos, end) + text.count("[", pos, end) > MAX_DEPTH
+        or text.find("\\u", pos, end) >= 0
+        or text.find(":\\", pos, end) >= 0
+    )
+    return None if doubtful and not _sound(value) else (value, end)
+
+
+def _sound(value: JsonValue) -> bool:
+    """Whether a value is not too deep, and all its strings can be meant as they are."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[JsonValue] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += item.values()
+                below += item.keys()
+            elif isinstance(item, list):
+                below += item
+            elif isinstance(item, str) and not is_sound_text(item):
+                return False
+        if not below:
+            return True
+        level = below
+    return False
 
 
 class JsonReader:

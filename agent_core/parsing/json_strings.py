@@ -30,7 +30,7 @@ _RUNS = {
 }
 _SPACE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060]*+")
 _QUOTED_KEY = re.compile(
-    r"""(?:"[^"\\\n]{1,200}+"|'[^'\\\n]{1,200}+'|[“”][^“”"\\\n]{1,200}+[“”"]|＂[^＂\n]{1,200}+＂)"""
+    r"""(?:"[^"\\\n]{0,200}+"|'[^'\\\n]{0,200}+'|[“”][^“”"\\\n]{1,200}+[“”"]|＂[^＂\n]{1,200}+＂)"""
     r"[ \t]*+[:：]"
 )
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]{0,100}+[ \t]*+[:：=]")
@@ -53,6 +53,11 @@ def starts_key(text: str, pos: int) -> bool:
     """Whether a key and its colon stand at `pos`."""
     pattern = _QUOTED_KEY if text[pos : pos + 1] in CLOSERS else _BARE_KEY
     return pattern.match(text, pos) is not None
+
+
+def is_sound_text(value: str) -> bool:
+    """Whether a decoded string can be meant as it is: no half surrogate pair, no broken path."""
+    return _SURROGATE.search(value) is None and _DRIVE.match(value) is None
 
 
 def refuse_bad_text(value: str, pos: int) -> None:
