@@ -17,7 +17,7 @@ try:
 except ImportError:  # PyYAML built without libyaml: the same, slower
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
-_MAX_NODES = 5_000_000  # a small file whose aliases multiply would exhaust memory later
+_MAX_NODES = 2_000_000  # a small file whose aliases multiply would exhaust memory later
 _WIDTH = 100
 _BREAKS_YAML_CHANGES = ("\x85", "\u2028", "\u2029", "\ufeff")
 
