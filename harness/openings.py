@@ -46,9 +46,7 @@ def _run(event: events.RunStarted, run: RunState) -> Opening:
         "harness.tools": [name(each) for each in event.tools],
         "harness.tools.sha256": digest(tools),
         "harness.limits": name(to_json(event.limits), 1_000),
-        "harness.config.sha256": digest(
-            to_json([event.model, event.protocol, event.language, event.limits])
-        ),
+        "harness.config.sha256": digest(to_json([event.protocol, event.language, event.limits])),
     }
     if run.parent_id:
         attributes[semconv.PARENT_RUN_ID] = run.parent_id

@@ -36,7 +36,7 @@ class Redactor:
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._forms: set[str] = set()
+        self._forms: frozenset[str] = frozenset()
         self._known: dict[str, str] = {}  # names of tools, models and sources come again
         for value in values:
             self.register(value)
@@ -52,7 +52,7 @@ class Redactor:
                 "a registered secret needs at least 4 characters (a shorter one is found in"
                 f" innocent text everywhere), got {len(value)}"
             )
-        self._forms |= set(_forms(value))
+        self._forms = self._forms.union(_forms(value))  # another thread may be searching
         self._known = {}
 
     def text(self, text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +165,7 @@ def record_command(
               show_default=True, help="The least severity of drift that fails.")  # fmt: skip
 @click.option("--rewrite", "again", is_flag=True,
               help="Ask the live model and record the sessions again.")  # fmt: skip
+@trace_options
 @json_option
 def replay_command(
     *,
@@ -173,6 +174,10 @@ def replay_command(
     allow: tuple[str, ...],
     again: bool,
     as_json: bool,
+    otlp: str | None,
+    content: ContentMode | None,
+    log: Path | None,
+    require_export: bool,
     **how: Any,
 ) -> None:
     """Replay sessions offline and say what changed and why. PATHS are files or folders.
@@ -182,6 +187,7 @@ def replay_command(
       agentrig replay cassettes
       agentrig replay cassettes/weather-zh.yaml --json
       agentrig replay cassettes --allow shop.agents --fail-on fail
+      agentrig replay cassettes/a.yaml --otlp http://localhost:4318
       agentrig replay cassettes/a.yaml cassettes/b.yaml --rewrite
     """
     with exit_codes():
@@ -191,7 +197,11 @@ def replay_command(
         if again:
             _rewrite_all(files, agent=agent, allow=allow, as_json=as_json)
             return
-        reports, errors = _replay_all(files, factory=agent, allow=allow, **how)
+        wanted = otlp or content or log or require_export
+        watching = traced(otlp, content, log, require_export) if wanted else nullcontext()
+        with watching as watch:
+            how["observers"] = [watch.observer] if watch else []
+            reports, errors = _replay_all(files, factory=agent, allow=allow, **how)
     if as_json:
         click.echo(_dump(_reports_as_json(reports, errors)))
     else:

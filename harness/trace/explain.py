@@ -243,7 +243,8 @@ def _lost(run: TraceSpan) -> Iterator[Finding]:
 
 
 def _changed(run: TraceSpan) -> Iterator[Finding]:
-    changed = run.attributes.get("harness.last_good.changed")
+    changed = run.attributes.get("harness.last_good.changed") or []
+    changed = [what for what in changed if what != "question"]  # another question is no news
     if changed:
         yield Finding(
             "note", "changed", None, f"changed since the last good run: {listed(changed)}"

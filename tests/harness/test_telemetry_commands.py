@@ -119,6 +119,9 @@ def test_a_session_is_shown_by_replaying_it() -> None:
             "record", ASSISTANT, "Weather in Lisbon?", "--name", "first", "--dir", "kept",
             "--model", "m", "--base-url", server.url,
         )  # fmt: skip
+    with otlp_receiver() as receiver:
+        assert agentrig("replay", "kept", "--otlp", receiver.url).exit_code == 0
+        assert receiver.traces()[0].root.attributes["harness.stop_reason"] == "final_answer"
     shown = agentrig("trace", "show", "kept/first.yaml", "--content")
     assert shown.exit_code == 0, shown.output
     assert "Lisbon" in shown.output
