@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.messages import JsonObject
-from harness.redact import redactor
+from harness.redact import redactor, register_environment
 from harness.sessions.errors import SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
 from harness.sessions.record import Plan
@@ -138,7 +139,8 @@ def traced(
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Turn what the user has to know into one line and a code."""
+    """Turn what the user has to know into one line and a code; keep its secrets out of it."""
+    register_environment(os.environ)
     try:
         yield
     except KeyboardInterrupt:

@@ -23,6 +23,7 @@ from agent_core.errors import ConnectionFailed
 from agent_core.gears import ChatModel, Clock
 from agent_core.models import OllamaChat, OpenAIChat
 from agent_core.models.address import is_loopback, ollama_address, parse_address
+from harness.redact import redactor
 from harness.sessions.errors import FactoryRefused
 from harness.sessions.format import AgentSource, ModelSource, Provenance
 from harness.sessions.scrubbing import scrub_url
@@ -139,9 +140,8 @@ def resolved(source: ModelSource) -> ModelSource:
 
 def public(source: ModelSource) -> ModelSource:
     """The model as it may stand in a file."""
-    if source.base_url is None:
-        return source
-    return source.model_copy(update={"base_url": scrub_url(source.base_url)})
+    url = None if source.base_url is None else scrub_url(source.base_url)
+    return source.model_copy(update={"base_url": url, "options": redactor.value(source.options)})
 
 
 def reachable(source: ModelSource) -> None:

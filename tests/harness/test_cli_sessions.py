@@ -278,6 +278,21 @@ def test_secrets_and_control_characters_do_not_reach_the_terminal() -> None:
     assert "[bold]x[/bold]" in done.output
 
 
+def test_values_of_secret_variables_do_not_reach_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password that has no shape is known by the name of its variable."""
+    monkeypatch.setenv("SHOP_PASSWORD", "wolpertinger-am-see")
+    with serving(*recording("Final Answer: it is wolpertinger-am-see")) as server:
+        done = agentrig("record", ASSISTANT, "?", "--name", "s", "--dir", tmp_path, "--model", "m",
+                        "--base-url", server.url, "-o", "api_key=hush-hush-hush")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "s.yaml").read_text(encoding="utf-8") + done.output
+    assert "wolpertinger" not in text
+    assert "hush-hush-hush" not in text
+    assert agentrig("replay", tmp_path).exit_code == 0
+
+
 def test_session_files_are_found_in_folders(tmp_path: Path) -> None:
     """Sessions and cassettes in any depth, once each; other YAML is not touched."""
     (tmp_path / "deep").mkdir()

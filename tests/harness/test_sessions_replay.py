@@ -17,6 +17,8 @@ from agent_core.messages import Chunk, Hit
 from agent_core.tools import FunctionCallExecutor, define
 from harness.sessions.cassette import load_session, parse_session, render_session
 from harness.sessions.drift import SEVERITY, Cause
+from harness.sessions.format import AgentSource, ModelSource, Turn
+from harness.sessions.record import Plan, record
 from harness.sessions.replay import Report, replay
 from harness.sessions.sources import Factory, named_factory
 from tests.harness.sessions_support import (
@@ -29,7 +31,9 @@ from tests.harness.sessions_support import (
     ollama_stream,
     record_scripted,
     response,
+    serving,
     three_steps,
+    version_scripts,
 )
 
 assistant: Factory = named_factory(ASSISTANT)
@@ -440,6 +444,61 @@ def test_every_protocol_replays_streamed_and_not(
     report = replay(path, factory=factory)
     assert report.in_words() == []
     assert report.results[0].answer == done.results[0].answer
+
+
+def sse(*deltas: dict[str, Any], reason: str = "stop") -> bytes:
+    """A stream of `/v1/chat/completions`."""
+    ends = [{"delta": {}, "finish_reason": reason}]
+    events = [{"choices": [{"index": 0, **each}]} for each in [{"delta": d} for d in deltas] + ends]
+    usage = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}
+    lines = [f"data: {json.dumps(each)}\n\n" for each in [*events, usage]]
+    return "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+
+def test_the_openai_api_replays_with_calls_in_pieces(tmp_path: Path) -> None:
+    """Server-sent events, a native call spelled out over chunks, no key in the file."""
+    path = tmp_path / "s.yaml"
+    call = {"index": 0, "id": "call_1", "function": {"name": "calculator", "arguments": '{"expr'}}
+    rest = {"index": 0, "function": {"arguments": 'ession": "2 + 3"}'}}
+    calls = sse({"tool_calls": [call]}, {"tool_calls": [rest]}, reason="tool_calls")
+    scripts = [
+        [response(200, body, "text/event-stream")] for body in (calls, sse({"content": "It is 5."}))
+    ]
+    native = edited(assistant, lambda agent: agent.replace(protocol="native"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-test-ABCDEFGHIJKLMNOP")
+        with serving(*version_scripts(), *scripts) as server:
+            model = ModelSource(api="openai", name="m", base_url=f"{server.url}/v1", stream=True)
+            planned = Plan(AgentSource(factory=ASSISTANT), model, (Turn(question="2 + 3?"),))
+            done = record(planned, native, path)
+            assert b"Bearer sk-test-ABCDEFGHIJKLMNOP" in server.requests[-1]
+    assert done.results[0].answer == "It is 5."
+    assert "ABCDEFGHIJ" not in path.read_text(encoding="utf-8")
+    report = replay(path, factory=native)
+    assert report.in_words() == []
+    assert report.results[0].answer == "It is 5."
+
+
+def test_requests_of_an_agent_inside_a_tool_belong_to_the_tool(tmp_path: Path) -> None:
+    """Taped, the inner agent does not run and its requests are not missed; live, it does."""
+    path = tmp_path / "s.yaml"
+
+    def nested(model: Any, *, clock: Any, **kwargs: Any) -> Agent:
+        inner = Agent(model, [], clock=clock)
+
+        def ask_expert(question: str) -> str:
+            """Ask an expert."""
+            return inner.run(question).answer or "none"
+
+        return Agent(model, [ask_expert], clock=clock, **kwargs)
+
+    call = json.dumps({"name": "ask_expert", "parameters": {"question": "Why?"}})
+    texts = (f"Thought: t\nAction: {call}", "Final Answer: because", "Final Answer: so")
+    done = record_scripted(path, *(ollama_reply(text) for text in texts), factory=nested)
+    assert [take.within for take in done.file.takes] == [None, 0, None]
+    taped, live = replay(path, factory=nested), replay(path, factory=nested, tools="live")
+    assert (taped.in_words(), live.in_words()) == ([], [])
+    assert (taped.drift.total, live.drift.total) == (2, 3)
 
 
 def test_a_native_tool_changes_in_the_request_itself(tmp_path: Path) -> None:
