@@ -60,7 +60,7 @@ EN = Texts(
         "The result follows as `Observation:`. Never write an Observation yourself.\n"
         "As soon as the observations hold all you need, write:\n"
         "Thought: …\n"
-        "Final Answer: the complete answer to the question"
+        "Final Answer: …"
     ),
     how_labels=(
         "To use a tool, write exactly three lines and stop:\n"
@@ -70,12 +70,12 @@ EN = Texts(
         "The result follows as `Observation:`. Never write an Observation yourself.\n"
         "As soon as the observations hold all you need, write:\n"
         "Thought: …\n"
-        "Final Answer: the complete answer to the question"
+        "Final Answer: …"
     ),
     rules=(
         "Rules: one action at a time. Real values in the parameters, never their description. "
-        "A question with several parts needs an answer to each part. Never repeat an action "
-        "whose observation you have. If no tool is needed, give the Final Answer at once."
+        "A question with several parts needs a Final Answer with the result of each part. Never "
+        "repeat an action whose observation you have. If no tool is needed, give the Final Answer at once."
     ),
     example="Example:",
     question="Question",
@@ -115,7 +115,7 @@ ZH = Texts(
         "结果会以“观察：”给出，你自己绝不要写“观察”。\n"
         "观察到的内容已经足够时，写：\n"
         "思考：……\n"
-        "最终答案：对问题的完整回答"
+        "最终答案：……"
     ),
     how_labels=(
         "要使用工具时，只写下面三行，然后停下：\n"
@@ -125,11 +125,11 @@ ZH = Texts(
         "结果会以“观察：”给出，你自己绝不要写“观察”。\n"
         "观察到的内容已经足够时，写：\n"
         "思考：……\n"
-        "最终答案：对问题的完整回答"
+        "最终答案：……"
     ),
     rules=(
         "规则：每次只做一个行动。参数里写真实的值，不要写参数的说明。"
-        "问题有几个部分，就要回答每个部分。已经有观察结果的行动不要重复。"
+        "问题有几个部分，最终答案里就要写出每个部分的结果。已经有观察结果的行动不要重复。"
         "不需要工具时，直接给出最终答案。"
     ),
     example="示例：",
