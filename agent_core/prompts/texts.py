@@ -75,7 +75,8 @@ EN = Texts(
     rules=(
         "Rules: one action at a time. Real values in the parameters, never their description. "
         "A question with several parts needs a Final Answer with the result of each part. Never "
-        "repeat an action whose observation you have. If no tool is needed, give the Final Answer at once."
+        "repeat an action whose observation you have. If no tool is needed, give the Final "
+        "Answer at once."
     ),
     example="Example:",
     question="Question",
