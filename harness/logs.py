@@ -46,9 +46,7 @@ def json_logger(stream: IO[bytes], *, level: str = "info") -> Any:
     )
 
 
-def configure(
-    stream: Any = None, *, console: bool = False, level: str = "info", colors: bool = False
-) -> None:
+def configure(stream: Any = None, *, console: bool = False, level: str = "info") -> None:
     """Set structlog up for the whole process, so that records of tools carry the ids too.
 
     Args:
@@ -56,11 +54,10 @@ def configure(
             unless given.
         console: text for people instead of JSON.
         level: the least level that is written.
-        colors: of the console.
     """
     if console:
         text_stream = stream or sys.stderr
-        render = structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=16)
+        render = structlog.dev.ConsoleRenderer(colors=text_stream.isatty(), pad_event_to=16)
         processors = _processors(_never_raising(cast("structlog.typing.Processor", render)))
         factory = _factory(text_stream, "\n")
     else:

@@ -20,12 +20,13 @@ from opentelemetry.trace import Link, Span, Status, StatusCode, TracerProvider
 
 from agent_core import events
 from harness import semconv
-from harness.closings import Closing, closing
-from harness.content import Attribute, Capture, name
+from harness.closings import closing
+from harness.content import Attribute, Capture, attribute, name
 from harness.logs import OwnEvent
 from harness.metrics import Metrics
 from harness.openings import Opening, opening
 from harness.plain import utf8
+from harness.run_closings import Closing
 from harness.run_state import RunState
 from harness.trace.last_good import changes_since, context_of
 from harness.trace.spans import TraceSpan
@@ -84,7 +85,7 @@ class RunObserver:
         self._logger = logger
         self._capture = capture
         self._last_good = last_good
-        self._extra = dict(extra or {})
+        self._extra = {key: attribute(value) for key, value in (extra or {}).items()}
         self._metrics = Metrics(meter_provider)
 
     def started(self, event: events.Started) -> _Open | None:

@@ -61,6 +61,14 @@ def test_a_run_is_one_tree(spans: Spans) -> None:
     assert outline(the_trace(spans).root) == ["invoke_agent weather", step, step[:-1]]
 
 
+def test_no_status_is_ever_set_to_ok(spans: Spans) -> None:
+    """OK is final: a failure that is noticed later could not be said any more."""
+    agent = instrument(weather_agent(["", CALL, ANSWER]), tracer_provider=spans.provider)
+    agent.run("天气？")
+    assert '"status_code": "OK"' not in spans.text()
+    assert '"status_code": "UNSET"' in spans.text()
+
+
 def test_the_agent_given_is_left_as_it_was(spans: Spans) -> None:
     """Instrumenting makes a new agent."""
     agent = weather_agent()
@@ -167,19 +175,23 @@ def test_a_failed_tool_is_an_error_of_its_own_span_only(spans: Spans) -> None:
     assert [s.name for s in the_trace(spans).spans() if s.failed] == ["execute_tool boom"]
 
 
-def test_ctrl_c_closes_every_span_as_an_error(spans: Spans) -> None:
-    """An aborted run does not look fine, and leaves the context as it was."""
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_an_aborted_run_closes_every_span_as_an_error(
+    spans: Spans, kind: type[BaseException]
+) -> None:
+    """It does not look fine, and leaves the context as it was."""
     observer = RunObserver(spans.provider, None, Capture("none"))
     before = otel_context.get_current()
-    with pytest.raises(KeyboardInterrupt):
-        drive(observer, [PlannedStep(), PlannedStep(raises=KeyboardInterrupt())])
+    with pytest.raises(kind):
+        drive(observer, [PlannedStep(), PlannedStep(raises=kind())])
     assert otel_context.get_current() == before
     root = the_trace(spans).root
-    assert root.attributes[semconv.STOP_REASON] == "interrupted"
+    interrupted = kind is KeyboardInterrupt
+    assert root.attributes[semconv.STOP_REASON] == ("interrupted" if interrupted else "exception")
     failed = [span.name for span in the_trace(spans).spans() if span.failed]
     assert failed == ["invoke_agent weather", "harness.step", "chat qwen"]
     assert all(
-        span.attributes[semconv.ERROR_TYPE] == "KeyboardInterrupt"
+        span.attributes[semconv.ERROR_TYPE] == kind.__name__
         for span in the_trace(spans).spans()
         if span.failed
     )

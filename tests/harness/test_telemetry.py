@@ -131,6 +131,40 @@ def test_a_dead_or_silent_collector_does_not_hold_up_the_exit(tmp_path: Path, si
     assert len(read_traces(watch.path)[0].spans()) == SPANS
 
 
+def test_a_lone_surrogate_does_not_lose_the_batch(tmp_path: Path) -> None:
+    """In the name of a span, in texts, in attributes: protobuf would refuse all of them."""
+    bad = "a \ud83d b"
+    with otlp_receiver() as receiver:
+        session = telemetry.session(
+            directory=tmp_path, otlp=receiver.url, content="full", extra={"k": bad},
+            say=lambda _: None,
+        )  # fmt: skip
+        with session as watch:
+            plan = PlannedStep(text=bad, tool=bad, arguments={bad: bad}, observation=bad)
+            drive(watch.observer, [plan, plan], agent=bad, question=bad, system=bad, answer=bad)
+        assert [each.lost for each in watch.deliveries] == [0, 0]
+        assert receiver.traces()[0].root.name == "invoke_agent a � b"
+
+
+def test_spans_that_a_full_queue_drops_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A burst while the collector is not ready: what is gone is said once, at the end."""
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "16")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "8")
+    said: list[str] = []
+    with otlp_receiver(answers=[503]) as receiver:
+        session = telemetry.session(directory=tmp_path, otlp=receiver.url, say=said.append)
+        with session as watch:
+            drive(watch.observer, [PlannedStep()] * 40)
+        arrived = sum(len(trace.spans()) for trace in receiver.traces())
+    delivery = watch.deliveries[1]
+    assert delivery.exported == arrived
+    assert delivery.lost == watch.deliveries[0].exported - arrived > 0
+    assert f"{delivery.lost} lost" in said[1]
+    assert capsys.readouterr().err == ""
+
+
 def test_lost_spans_are_an_error_when_asked_for(tmp_path: Path) -> None:
     """`require_export` raises at the end, with the reason."""
     with otlp_receiver(answers=[400]) as receiver, pytest.raises(ExportError, match="5 spans"):
@@ -278,6 +312,8 @@ def tool():
         time.sleep(60)
     if how == "raise":
         raise SystemExit(7)
+    if how == "die":
+        os._exit(9)
 with telemetry.session(otlp=url, directory=Path(directory)) as watch:
     drive(watch.observer, [PlannedStep(in_tool=tool), PlannedStep()])
 """
@@ -318,6 +354,17 @@ def test_every_way_out_of_the_process_closes_and_sends_the_spans(
     assert trace.complete
     assert trace.root.attributes.get("error.type") == error
     assert f"{len(trace.spans())} spans to {receiver.url}/v1/traces" in said
+
+
+def test_a_process_that_dies_leaves_what_had_ended_in_its_file(tmp_path: Path) -> None:
+    """Spans are written as they end; `explain` says that the rest is missing."""
+    child = _child("die", DEAD, tmp_path)
+    child.communicate(timeout=30)
+    assert child.returncode == 9
+    (path,) = trace_files(tmp_path)
+    (trace,) = read_traces(path)
+    assert [span.name for span in trace.spans()] == ["chat qwen", "POST", "harness.parse"]
+    assert not trace.complete
 
 
 def invoke(*arguments: object) -> Any:
