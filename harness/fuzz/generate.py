@@ -243,5 +243,5 @@ def _thought(rng: Random, language: Language) -> str:
 def _answer(rng: Random, language: Language) -> str:
     text = words(rng, language)
     return rng.choice((
-        text, f"{text}\n{text}", "42", f"{text}: 1) a; 2) {{b}}", f"- {text}\n- {text}",
+        text, f"{text}\n{text}", "42", f"{text}: 1) a; 2) {{b}}", f"1. {text}\n2. {text}",
     ))  # fmt: skip

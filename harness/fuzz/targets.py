@@ -131,18 +131,22 @@ def _made(found: Any) -> Target:
     raise TargetError("it takes neither (text, tools) nor nothing to give a Target")
 
 
-def _outcome(parsed: ParsedReply) -> Outcome:
+def _outcome(parsed: ParsedReply, protocol: str | None = None) -> Outcome:
+    """The decision as the loop takes it: in a text protocol prose without a label is no answer."""
     decision = parsed.decision
     if isinstance(decision, Actions):
         first = decision.actions[0]
         return action(first.name, first.arguments)
-    return final(decision.text) if isinstance(decision, FinalAnswer) else REFUSED
+    if isinstance(decision, FinalAnswer) and (decision.labelled or protocol in {None, "native"}):
+        return final(decision.text)
+    return REFUSED
 
 
 def _parse_ours(
     text: str, tools: Tools, finish_reason: str | None = None, protocol: Any = None
 ) -> Outcome:
-    return _outcome(parse_reply(text, tools=tools, finish_reason=finish_reason, protocol=protocol))
+    parsed = parse_reply(text, tools=tools, finish_reason=finish_reason, protocol=protocol)
+    return _outcome(parsed, protocol)
 
 
 def _scan_ours(
@@ -153,8 +157,8 @@ def _scan_ours(
     for piece in pieces:
         scanner.feed(piece)
         if scanner.complete:
-            return _outcome(scanner.finish())
-    return _outcome(scanner.finish(finish_reason))
+            return _outcome(scanner.finish(), protocol)
+    return _outcome(scanner.finish(finish_reason), protocol)
 
 
 def _native_ours(call: JsonObject, tools: Tools, finish_reason: str | None = None) -> Outcome:

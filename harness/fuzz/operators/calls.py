@@ -154,7 +154,7 @@ def answer_tool(draft: Draft) -> None:
     draft.may_refuse()
 
 
-@operator("C8", "no input", on=_LABELS, touches="input json", needs="optional")
+@operator("C8", "no input", on=_LABELS, touches="input json several", needs="optional")
 def no_input(draft: Draft) -> None:
     """A tool that needs nothing, and nothing, or the word for it, as input."""
     draft.arguments = draft.written = {}

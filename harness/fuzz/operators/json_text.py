@@ -210,6 +210,8 @@ def brackets(draft: Draft) -> None:
     choice = draft.rng.randrange(3)
     if choice == 0:
         draft.wrap = lambda body: body[:-1] + "]"
+        if not draft.arguments:
+            draft.beyond()  # `{]` could be a list as well
     elif choice == 1:
         assert draft.arguments is not None
         draft.put("levels", [1, 2], "[1, 2")

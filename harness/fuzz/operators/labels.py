@@ -64,7 +64,7 @@ def variant(draft: Draft) -> None:
         draft.beyond()  # words that no prompt asks for
 
 
-@operator("L4", "no colon, equals sign, own line", on=REACT, touches="marks", intent="any")
+@operator("L4", "no colon, equals sign, own line", on=REACT, touches="marks words", intent="any")
 def no_colon(draft: Draft) -> None:
     """A blank, a sign or a line end where the colon should be."""
     after = draft.rng.choice((":\n", " ", " = ", "\n", " : ", " - "))
@@ -132,7 +132,7 @@ def other_colon(draft: Draft) -> None:
 
 
 @operator("L9", "whole reply escaped, fenced or a string", on=REACT - {"react-fence"},
-          touches="whole newline after", intent="any", plain=True)  # fmt: skip
+          touches="whole newline before after words marks", intent="any", plain=True)  # fmt: skip
 def whole(draft: Draft) -> None:
     """The reply arrives in a wrapping of its own."""
     choice = draft.rng.randrange(3)

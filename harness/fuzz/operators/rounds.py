@@ -31,7 +31,7 @@ def invented(draft: Draft) -> None:
 
 
 @operator("M2", "several actions", on=REACT | _LISTED | {"hermes", "llama3"},
-          touches="after members frame name")  # fmt: skip
+          touches="after members frame name several")  # fmt: skip
 def several(draft: Draft) -> None:
     """The first action, or an error; never a later one."""
     second = draft.clean(*draft.decoy("later_action"))
