@@ -17,7 +17,7 @@ import requests
 from rich.progress import track
 
 from agent_core.clock import SystemClock
-from agent_core.errors import ConfigError, ConnectionFailed
+from agent_core.errors import ConnectionFailed
 from agent_core.messages import JsonObject, RunResult
 from harness.redact import redactor
 from harness.sessions.arguments import (
@@ -36,13 +36,14 @@ from harness.sessions.arguments import (
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
 from harness.sessions.record import Mode, Plan, Recorded, record, rewrite
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import Report
 from harness.sessions.show import (
     RunPrinter,
     console,
     run_as_json,
     show_report,
     show_summary,
+    visible,
 )
 from harness.sessions.sources import (
     allowed_factory,
@@ -52,13 +53,13 @@ from harness.sessions.sources import (
     reachable,
 )
 from harness.sessions.storage import session_path
+from harness.sessions.suite import Unjudged, replay_all, session_files
 
 if TYPE_CHECKING:
     from harness.content import ContentMode
     from harness.telemetry import Watch
 
 _MANY = 20  # sessions from which on a progress bar is of use
-_SESSION_FILES = ("*.yaml", "*.yml")
 
 
 @click.command("run")
@@ -201,54 +202,30 @@ def replay_command(
         watching = traced(otlp, content, log, require_export) if wanted else nullcontext()
         with watching as watch:
             how["observers"] = [watch.observer] if watch else []
-            reports, errors = _replay_all(files, factory=agent, allow=allow, **how)
+            progress = _progress(files, "replaying")
+            reports, unjudged = replay_all(progress, factory=agent, allow=allow, **how)
     if as_json:
-        click.echo(_dump(_reports_as_json(reports, errors)))
+        click.echo(_dump(_reports_as_json(reports, unjudged)))
     else:
-        _show_all(reports, errors)
-    _exit_for_reports(reports, errors)
-
-
-def session_files(paths: Sequence[Path]) -> list[Path]:
-    """The given files, and the sessions and cassettes in the given folders."""
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(each for kind in _SESSION_FILES for each in path.rglob(kind))
-            found += [each for each in inside if _looks_like_session(each)]
-        else:
-            found.append(path)
-    return list(dict.fromkeys(found))
-
-
-def _looks_like_session(path: Path) -> bool:
-    with path.open("rb") as file:
-        start = file.read(64).removeprefix(b"\xef\xbb\xbf")
-    return start.startswith((b"session:", b"interactions:", b"version:"))
-
-
-def _replay_all(files: Sequence[Path], **how: Any) -> tuple[list[Report], dict[Path, str]]:
-    reports: list[Report] = []
-    errors: dict[Path, str] = {}
-    for path in _progress(files, "replaying"):
-        try:
-            reports.append(replay(path, **how))
-        except (SessionError, ConfigError, OSError) as error:
-            errors[path] = redactor.text(str(error))
-    return reports, errors
+        _show_all(reports, unjudged)
+    _exit_for_reports(reports, unjudged)
 
 
 def _rewrite_all(
     files: Sequence[Path], *, agent: str | None, allow: Sequence[str], as_json: bool
 ) -> None:
-    rewritten = []
-    for path in _progress(files, "recording"):
+    factories = {}
+    for path in files:  # everything that can be wrong is found before anything is asked
         session = load_session(path).session
         if session is None:
             raise SessionError(f"{path} is a cassette without a session block: nothing to run")
         reachable(session.model)
-        factory = named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)
-        done = rewrite(path, factory)
+        factories[path] = (
+            named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)
+        )
+    rewritten = []
+    for path in _progress(files, "recording"):
+        done = rewrite(path, factories[path])
         rewritten.append(_recorded_as_json(done))
         if not as_json:
             console().print(f"recorded {path} ({len(done.file.takes)} requests)")
@@ -277,20 +254,20 @@ def _progress(files: Sequence[Path], what: str) -> Iterator[Path]:
     yield from track(files, description=what, console=err, disable=silent, transient=True)
 
 
-def _show_all(reports: Sequence[Report], errors: dict[Path, str]) -> None:
+def _show_all(reports: Sequence[Report], unjudged: Sequence[Unjudged]) -> None:
     out = console()
     for report in reports:
         show_report(out, report)
-    for path, error in errors.items():
-        out.print(f"ERROR  {path.stem}: {error}", style="bold red")
-    show_summary(out, reports, len(errors))
+    for each in unjudged:
+        out.print(f"ERROR  {each.path.stem}: {visible(each.words)}", style="bold red")
+    show_summary(out, reports, len(unjudged))
 
 
-def _reports_as_json(reports: Sequence[Report], errors: dict[Path, str]) -> JsonObject:
+def _reports_as_json(reports: Sequence[Report], unjudged: Sequence[Unjudged]) -> JsonObject:
     return {
-        "ok": all(report.ok for report in reports) and not errors,
+        "ok": all(report.ok for report in reports) and not unjudged,
         "sessions": [report.as_json() for report in reports],
-        "errors": {str(path): error for path, error in errors.items()},
+        "errors": {str(each.path): each.words for each in unjudged},
     }
 
 
@@ -310,10 +287,10 @@ def _exit_for(result: RunResult) -> None:
         leave(FAILED)
 
 
-def _exit_for_reports(reports: Sequence[Report], errors: dict[Path, str]) -> None:
-    if any(not report.ok for report in reports):
+def _exit_for_reports(reports: Sequence[Report], unjudged: Sequence[Unjudged]) -> None:
+    if any(not report.ok for report in reports) or any(each.crashed for each in unjudged):
         leave(FAILED)
-    if errors:
+    if unjudged:
         leave(USAGE)
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from harness.cli import main
 from harness.sessions.cassette import load_session
-from harness.sessions.cli import session_files
+from harness.sessions.suite import session_files
 from tests.harness.sessions_support import (
     ANSWER,
     ASSISTANT,
@@ -112,7 +112,8 @@ def test_rewrite_of_some_sessions_in_one_command(tmp_path: Path) -> None:
                             "--model", "m", "--base-url", url)  # fmt: skip
             assert done.exit_code == 0, done.output
         before = (tmp_path / "c.yaml").read_bytes()
-        server.add(*recording("Final Answer: 2"), *recording("Final Answer: 2"))
+        once_more = [*version_scripts(), ollama_reply("Final Answer: 2")]
+        server.add([response(404, b"")], [response(404, b"")], *once_more, *once_more)
         done = agentrig("replay", tmp_path / "a.yaml", tmp_path / "b.yaml", "--rewrite")
         assert done.exit_code == 0, done.output
     answers = [
@@ -210,6 +211,23 @@ def test_what_is_no_session_does_not_stop_the_others(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "ERROR" in done.output
     assert "newer agentrig" in done.output
+    assert "2 sessions, 1 ok, 1 could not be replayed" in done.output
+
+
+def test_an_agent_that_crashes_fails_its_session_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 1, the exception in one line, and the other verdicts."""
+    three_steps(tmp_path / "good.yaml")
+    text = (tmp_path / "good.yaml").read_text(encoding="utf-8")
+    text = text.replace(ASSISTANT, "crashing_agents:agent")
+    (tmp_path / "crash.yaml").write_text(text, encoding="utf-8")
+    module = "def agent(*args, **kwargs):\n    raise RuntimeError('no database')\n"
+    (tmp_path / "crashing_agents.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = agentrig("replay", tmp_path, "--allow", "crashing_agents")
+    assert done.exit_code == 1
+    assert "ERROR  crash: the agent raised RuntimeError: no database" in done.output
     assert "2 sessions, 1 ok, 1 could not be replayed" in done.output
 
 

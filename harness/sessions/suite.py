@@ -1,0 +1,61 @@
+"""Many sessions: found in folders, replayed one after the other, judged each for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_core.errors import ConfigError
+from harness.redact import redactor
+from harness.sessions.errors import SessionError
+from harness.sessions.replay import Report, replay
+
+_PATTERNS = ("*.yaml", "*.yml")
+_BEGINNINGS = (b"session:", b"interactions:", b"version:")
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """A session that could not be replayed.
+
+    Attributes:
+        crashed: the agent raised, which is a failed check; else file or arguments are wrong.
+    """
+
+    path: Path
+    words: str
+    crashed: bool
+
+
+def session_files(paths: Sequence[Path]) -> list[Path]:
+    """The given files, and the sessions and cassettes in the given folders."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(each for pattern in _PATTERNS for each in path.rglob(pattern))
+            found += [each for each in inside if _looks_like_session(each)]
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def replay_all(files: Iterable[Path], **how: Any) -> tuple[list[Report], list[Unjudged]]:
+    """Replay each; one that cannot be does not hide what became of the others."""
+    reports: list[Report] = []
+    unjudged: list[Unjudged] = []
+    for path in files:
+        try:
+            reports.append(replay(path, **how))
+        except (SessionError, ConfigError, OSError) as error:
+            unjudged.append(Unjudged(path, redactor.text(str(error)), crashed=False))
+        except Exception as error:  # the user's factory or gears: theirs to see, not ours to catch
+            words = redactor.text(f"the agent raised {type(error).__name__}: {error}")
+            unjudged.append(Unjudged(path, words, crashed=True))
+    return reports, unjudged
+
+
+def _looks_like_session(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(64).removeprefix(b"\xef\xbb\xbf").startswith(_BEGINNINGS)
