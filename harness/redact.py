@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from agent_core.scrub import MASK, register_secret
-from harness.secret_shapes import encoded, is_secret_name, shaped
+from harness.secret_shapes import encoded, is_secret_name, is_secret_value, shaped
 
 MAX_DEPTH = 200
 """Structures nested deeper than this are replaced as a whole."""
@@ -102,18 +102,20 @@ class Redactor:
         for key, item in value.items():
             name = self.text(key) if isinstance(key, str) else key
             if (isinstance(key, str) and is_secret_name(key)) or (secret_pair and key == "value"):
-                clean[name] = self._leaf(item, depth)
+                clean[name] = self._leaf(named if key == "value" else key, item, depth)
             else:
                 clean[name] = self.value(item, _depth=depth)
         return clean
 
-    def _leaf(self, value: Any, depth: int) -> Any:
+    def _leaf(self, name: Any, value: Any, depth: int) -> Any:
         """What stands under a secret's name. An object there is more likely a schema."""
         if isinstance(value, list | tuple):
-            return [self._leaf(item, depth + 1) for item in value]
+            return [self._leaf(name, item, depth + 1) for item in value]
         if value is None or isinstance(value, bool):
             return value
-        return self.value(value, _depth=depth) if isinstance(value, Mapping) else MASK
+        if isinstance(value, Mapping) or not is_secret_value(str(name), str(value)):
+            return self.value(value, _depth=depth)
+        return MASK
 
     def _find(self, text: str) -> list[tuple[int, int]]:
         """Where the secrets are: spans in order that do not overlap."""

@@ -18,12 +18,16 @@ _STRONG = {
     "password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials",
     "authorization", "apikey", "cookie", "密码", "口令", "密钥",
 }  # fmt: skip
-_WEAK = {"token", "auth", "jwt", "bearer", "signature", "sig", "令牌"}  # only as the last word
+# As the last word; these name harmless things too: a token may be a piece of text.
+_WEAK = {"token", "auth", "jwt", "bearer", "signature", "sig", "令牌"}
 _KEY_OWNERS = {
     "api", "access", "private", "secret", "signing", "encryption", "account", "subscription",
     "session", "auth", "ssh",
 }  # fmt: skip
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
+
+
+_LIKE_A_TOKEN = re.compile(r"(?:\w{1,16} )?\S{8,}")
 
 
 def is_secret_name(name: str) -> bool:
@@ -38,6 +42,13 @@ def is_secret_name(name: str) -> bool:
     if words[-1] in _WEAK or _STRONG.intersection(words):
         return True
     return any(a in _KEY_OWNERS and b == "key" for a, b in pairwise(words))
+
+
+def is_secret_value(name: str, value: str) -> bool:
+    """Whether a text under this name is a secret; under a weak one only what looks like one."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    weak = bool(words) and words[-1] in _WEAK and not _STRONG.intersection(words)
+    return is_secret_name(name) and (not weak or bool(_LIKE_A_TOKEN.fullmatch(value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +136,11 @@ _SHAPES = (
     ),
     _Shape(
         ("token", "jwt", "auth", "sig", "key", "令牌"),
-        re.compile(rf"(?i:{_WEAK_KEY}){_SEPARATOR}{_QUOTED}|(?P<bare>{_BARE}{{8,}}))"),
+        # In prose (`token: expected`) these are ordinary words: there a secret has a digit.
+        re.compile(
+            rf"(?i:{_WEAK_KEY}){_SEPARATOR}(?:\\{{0,8}}[\"'](?P<quoted>{_BARE}{{8,}})"
+            rf"|(?P<bare>(?=[^\s\"']{{0,99}}\d){_BARE}{{8,}}))"
+        ),
     ),
     _Shape(
         ("-----begin ",),

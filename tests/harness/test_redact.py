@@ -31,8 +31,9 @@ def clean_registry() -> Redactor:
         ("send Bearer abcdef0123456789 to it", f"send Bearer {MASK} to it"),
         ("https://user:p@ss@host/x", f"https://{MASK}@host/x"),
         ("GET /x?api_key=abcdef&n=1", f"GET /x?api_key={MASK}&n=1"),
-        ("GET /x?key=abcdefghij", f"GET /x?key={MASK}"),
-        ("GET /x?access_token=abcdefghij#y", f"GET /x?access_token={MASK}"),
+        ("GET /x?key=abcdefghi1", f"GET /x?key={MASK}"),
+        ('{"token": "abcdefghij"}', f'{{"token": "{MASK}"}}'),
+        ("GET /x?access_token=abcdefgh1j#y", f"GET /x?access_token={MASK}"),
         ('{"api_key": "a b c d"}', f'{{"api_key": "{MASK}"}}'),
         (
             r'"{\"client_secret\": \"a b\", \"n\": 1}"',
@@ -66,6 +67,8 @@ def test_known_shapes_are_replaced(text: str, expected: str) -> None:
         '{"password": null, "secret": true}',
         "see https://example.org/@user/repo and mail a.b@example.org",
         "思考：查询天气。行动：get_weather",
+        "Unexpected token: identifier",
+        '{"token": " the", "logprob": -0.1}',
         "sha256:9b93525e75865a86eaa7ac364fcb24e7d96b7f7e92855d710cfb0025a9d68e70",
         "/usr/lib/python3/dist-packages/requests/adapters.py",
     ],
@@ -105,7 +108,7 @@ def test_values_under_secret_names_go_whatever_they_are() -> None:
         "headers": [{"name": "X-Api-Key", "value": "q"}],
         "sk-abcdefghijklmnop": 1,
         "pin_password": 1234,
-        "nested": ({"token": "short"}, b"sk-abcdefghijklmnop"),
+        "nested": ({"token": "ab12cd34"}, b"sk-abcdefghijklmnop"),
     }
     assert redactor.value(value) == {
         "Authorization": [MASK],
@@ -114,6 +117,12 @@ def test_values_under_secret_names_go_whatever_they_are() -> None:
         "pin_password": MASK,
         "nested": [{"token": MASK}, MASK.encode()],
     }
+
+
+def test_a_token_that_is_a_piece_of_text_stays() -> None:
+    """Servers report the tokens they generated under that name."""
+    value = {"logprobs": [{"token": " weather", "logprob": -0.1}, {"token": "北京"}]}
+    assert redactor.value(value) == value
 
 
 def test_a_schema_that_describes_a_secret_stays_a_schema() -> None:
