@@ -197,6 +197,9 @@ class _Packer:
             self._flush()
         while start < solid:
             stop, broken = hard_cut(self.text, start, start + self._left(start))
+            if broken and self.open:  # it may fit into a chunk of its own
+                self._flush()
+                continue
             if stop >= solid:
                 self._extend(start, end)
                 return
@@ -235,14 +238,18 @@ class _Packer:
 
     def _overlap_start(self, start: int) -> int:
         """How far the chunk that begins at `start` reaches back into the one before it."""
-        low = max(start - self.overlap, self.border)
-        if low >= start or not self.chunks or not self.text[low:start].strip():
+        if not self.overlap or not self.chunks:
+            return start
+        before = self.chunks[-1].start
+        low = max(start - self.overlap, self.border, before)
+        if low >= start or not self.text[low:start].strip():
             return start
         for ends in (sentence_ends, word_ends):
             first = next(ends(self.text, low, start))
             if first < start:
                 return first
-        return next((at for at in range(low, start) if reads_well(self.text, at, 0)), start)
+        good = (at for at in range(low + 1, start) if reads_well(self.text, at, before))
+        return next(good, start)
 
     def _flush(self, *, broken: bool = False) -> None:
         """Close the open chunk, unless it is blank."""

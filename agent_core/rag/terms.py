@@ -63,7 +63,7 @@ def query_terms(query: str) -> dict[str, float]:
     telling = {term: n for term, n in counts.items() if not _is_stop_word(term)}
     weights: dict[str, float] = {term: float(n) for term, n in (telling or counts).items()}
     for name in identifiers(query):
-        if (term := name.lower()) in weights:
+        if (term := name.casefold()) in weights:
             weights[term] *= _IDENTIFIER_WEIGHT
     return weights
 
@@ -76,14 +76,23 @@ def identifiers(query: str) -> list[str]:
 
 
 def _word_terms(word: str) -> list[str]:
-    """A word by its stem; a compound as it is and in its parts."""
-    parts = [
-        part.lower() for piece in _JOINTS.split(word) for part in _PARTS.findall(piece) or [piece]
-    ]
-    whole = word.lower()
-    if len(parts) == 1 and parts[0] == whole:
-        return [_singular(whole)]
-    return [whole, *(_singular(part) for part in parts if part)]
+    """A word by its stem; a compound as it is and in its parts; accents both ways."""
+    pieces = _JOINTS.split(word)
+    parts = [part.casefold() for piece in pieces for part in _PARTS.findall(piece) or [piece]]
+    whole = word.casefold()
+    found = (
+        [_singular(whole)] if parts == [whole] else [whole, *map(_singular, filter(None, parts))]
+    )
+    if whole.isascii():
+        return found
+    bare = (_without_accents(term) for term in found)
+    return found + [plain for plain, term in zip(bare, found, strict=True) if plain != term]
+
+
+def _without_accents(word: str) -> str:
+    """`café` as `cafe`, so that it is found either way."""
+    marks = (each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
+    return "".join(marks)
 
 
 def _singular(word: str) -> str:

@@ -30,6 +30,8 @@ def test_terms_are_characters_pairs_words_and_identifiers() -> None:
     assert terms("user.getName") == ["user.getname", "user", "get", "name"]
     assert terms("ERR-4012") == ["err-4012", "err", "4012"]
     assert terms("C++ and C#") == ["c++", "c", "and", "c#", "c"]
+    assert terms("Cafés") == ["cafés", "cafes"]
+    assert terms("Straße ЁЛКА") == ["strasse", "ёлка", "елка"]
     assert terms("用Python写") == ["用", "python", "写"]
 
 
