@@ -157,6 +157,7 @@ class _Recording:
             on_take=journal.take,
             on_rewind=lambda number: journal.append({"rewind": number}),
         )
+        self.http = recording_session(self.recorder)
         self.provenance = self._provenance(clock)
         self.tools: list[ToolDefinition] = []
         self.runner: RecordingRunner | None = None
@@ -169,10 +170,15 @@ class _Recording:
         if not self.earlier.header:
             self.journal.append({"session": self._header()})
         results: list[RunResult] = []
-        with seeded(self.plan.seed):
+        with self.http, seeded(self.plan.seed):
             for turn in self.plan.turns:
                 history = results[-1].messages if results else history_of(turn)
                 results.append(agent.run(turn.question, history))
+        if any(result.steps for result in results) and not self.recorder.results()[0]:
+            raise SessionError(
+                f"the agent sent nothing through the model it was given: does "
+                f"{self.plan.agent.factory} use its `model`?"
+            )
         return results
 
     def file(self, results: Sequence[RunResult]) -> SessionFile:
@@ -190,8 +196,7 @@ class _Recording:
         return SessionFile(session, exchanges)
 
     def _agent(self, factory: Factory) -> Agent:
-        session = recording_session(self.recorder)
-        model = build_model(self.model_source, session=session, clock=self.clock)
+        model = build_model(self.model_source, session=self.http, clock=self.clock)
         agent = build_agent(factory, self.plan.agent, model, self.clock)
         self.tools = tool_definitions(agent)
         changes: dict[str, object] = {

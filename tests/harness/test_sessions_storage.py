@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent_core.models import ScriptedModel
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.errors import SessionBusy, SessionError, SessionExists, SessionFormatError
 from harness.sessions.journal import Journal, read_journal
@@ -25,6 +26,7 @@ from tests.harness.sessions_support import (
     ASSISTANT,
     SUM,
     WEATHER,
+    edited,
     ollama_reply,
     plan,
     record_scripted,
@@ -281,6 +283,17 @@ def test_a_failed_rewrite_keeps_the_old_session(tmp_path: Path) -> None:
         rewrite(path, broken)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["s.yaml"]
+
+
+def test_an_agent_with_a_model_of_its_own_is_not_recorded(tmp_path: Path) -> None:
+    """What does not go through the given model cannot be kept; the words say so."""
+    own = edited(
+        named_factory(ASSISTANT),
+        lambda agent: agent.replace(model=ScriptedModel(["Final Answer: 1"])),
+    )
+    with pytest.raises(SessionError, match="use its `model`"):
+        record_scripted(tmp_path / "s.yaml", factory=own)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_rewrite_asks_again(tmp_path: Path) -> None:
