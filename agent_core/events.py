@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -289,13 +289,18 @@ class _Watched:
 
 @contextmanager
 def watching(*observers: Observer) -> Iterator[None]:
-    """Add observers for what runs inside the `with` block, in this context."""
-    watched = tuple(_Watched(each) for each in observers)
-    token = _observers.set(_observers.get() + watched)
+    """Add observers for what runs inside the `with` block, in this context.
+
+    One that watches already (an agent inside a tool may share it) is not told everything twice.
+    """
+    present = _observers.get()
+    new = [each for each in observers if all(each is not old.observer for old in present)]
+    token = _observers.set((*present, *map(_Watched, new)))
     try:
         yield
     finally:
-        _observers.reset(token)
+        with suppress(ValueError):  # a generator that is closed in another context
+            _observers.reset(token)
 
 
 class scope:  # noqa: N801 - used like a function: `with scope(StepStarted(1)) as step:`

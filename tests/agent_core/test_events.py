@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -89,6 +91,19 @@ def test_ctrl_c_inside_an_observer_ends_what_had_begun() -> None:
     ):
         pass
     assert isinstance(recorder.log[-1][1], Failed)
+
+
+def test_a_generator_closed_in_another_context_raises_nothing() -> None:
+    """The context it was closed in keeps its observers."""
+
+    def run() -> Iterator[int]:
+        with watching(Recorder()):
+            yield 1
+
+    generator = run()
+    contextvars.copy_context().run(next, generator)
+    generator.close()
+    assert not watched()
 
 
 def test_vocabulary_is_frozen() -> None:
