@@ -21,6 +21,7 @@ from agent_core.messages import (
     RunResult,
     Step,
 )
+from harness import plain
 from harness.redact import redactor
 from harness.sessions.drift import Cause, Severity
 from harness.sessions.exchange import canonical_json
@@ -31,9 +32,9 @@ _COLOURS: Mapping[Severity, str] = {
 }  # fmt: skip
 _LONG = 600  # characters of one item that are shown
 _NAMES = {
-    "en": ("Question", "Step", "Thought", "Action", "Observation", "Format error", "Answer",
-           "Stop reason"),
-    "zh": ("问题", "步骤", "思考", "行动", "观察", "格式错误", "回答", "停止原因"),
+    "en": ("Question", "Step", "Thought", "Action", "Observation", "Format error",
+           "Reply", "Answer", "Stop reason"),
+    "zh": ("问题", "步骤", "思考", "行动", "观察", "格式错误", "回复", "回答", "停止原因"),
 }  # fmt: skip
 
 
@@ -47,11 +48,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def visible(text: str) -> str:
-    """Text that cannot steer a terminal: control characters are shown, secrets are not."""
-    clean = redactor.text(text)
-    return "".join(
-        each if each >= " " or each in "\n\t" else f"\\x{ord(each):02x}" for each in clean
-    )
+    """Text for a terminal: control characters are shown and do nothing, secrets are not."""
+    return plain.visible(redactor.text(text))
 
 
 class RunPrinter:
@@ -76,13 +74,15 @@ class RunPrinter:
 
 def show_step(out: Console, step: Step, language: str = "en") -> None:
     """Print a step: what was thought, done and seen."""
-    _, name, thought, action, observation, error, _, _ = _NAMES[language]
+    _, name, thought, action, observation, error, reply, *_ = _NAMES[language]
     out.print(Text(f"{name} {step.index}", style="bold"))
     if step.parsed.thought:
         _item(out, thought, step.parsed.thought, "italic")
     decision = step.parsed.decision
     if isinstance(decision, FormatError):
         _item(out, error, f"{decision.code}: {decision.message}", "red")
+    if isinstance(decision, FinalAnswer) and not decision.labelled:
+        _item(out, reply, decision.text, "yellow")
     if isinstance(decision, Actions):
         for asked in decision.actions:
             _item(out, action, call_text(asked), "cyan")
@@ -166,12 +166,16 @@ def _show_cause(out: Console, cause: Cause) -> None:
     colour = _COLOURS[cause.severity]
     if cause.severity == "ignorable" or (cause.before is None and cause.after is None):
         return
-    out.print(Text(f"    {cause.severity}: {cause.part}", style=colour))
+    out.print(Text(f"    {cause.severity}: {visible(cause.part)}", style=colour))
     for sign, text, style in (("-", cause.before, "red"), ("+", cause.after, "green")):
         for line in _short(text or "").splitlines():
             out.print(Text(f"      {sign} {line}", style=style))
     if cause.mask is not None:
-        out.print(Text(f"      only this differs; it would be hidden by {cause.mask}", style="dim"))
+        out.print(
+            Text(
+                f"      only this differs; it would be hidden by {visible(cause.mask)}", style="dim"
+            )
+        )
 
 
 def _item(out: Console, name: str, text: str, style: str, *, indent: str = "  ") -> None:
