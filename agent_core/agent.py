@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 from agent_core.clock import SystemClock
+from agent_core.delegation import agent_tool
 from agent_core.errors import ConfigError
 from agent_core.events import Observer, RunEnded, scope, watching
 from agent_core.gears import ChatModel, Clock, Memory, ReplyParser, Retriever, ToolExecutor
@@ -16,7 +17,7 @@ from agent_core.memory import WindowMemory
 from agent_core.messages import Language, Message, Protocol, RunResult
 from agent_core.parsing import StandardParser
 from agent_core.prompts import TEXTS, system_prompt
-from agent_core.tools import FunctionCallExecutor, FunctionDefinition
+from agent_core.tools import FunctionCallExecutor, FunctionDefinition, running_call
 
 
 class Agent:
@@ -110,6 +111,32 @@ class Agent:
             extra=self.instructions,
         )
 
+    def as_tool(
+        self, name: str, description: str, *, timeout: float | None = None
+    ) -> FunctionDefinition:
+        """Make this agent a tool of another one.
+
+        The outer run's limits hold for it too: its steps, tokens and seconds count for both.
+        When it finds no answer, the outer model is told why.
+
+        Args:
+            description: what the outer model is told that this agent can do.
+            timeout: seconds it may take; what the outer run has left unless given.
+
+        Example:
+            >>> from agent_core.models import ScriptedModel
+            >>> helper = Agent(ScriptedModel(["Final Answer: 42"]), name="helper")
+            >>> ask = 'Action: {"name": "ask", "parameters": {"task": "6 * 7?"}}'
+            >>> outer = Agent(
+            ...     ScriptedModel([ask, "Final Answer: It is 42."]),
+            ...     [helper.as_tool("ask", "Knows numbers.")],
+            ... )
+            >>> result = outer.run("What is 6 * 7?")
+            >>> result.steps[0].observations[0].text, result.answer
+            ('42', 'It is 42.')
+        """
+        return agent_tool(self, name, description, timeout=timeout)
+
     def run(
         self, question: str, history: Sequence[Message] = (), *, cancel: Event | None = None
     ) -> RunResult:
@@ -125,9 +152,14 @@ class Agent:
         Raises:
             KeyboardInterrupt: re-raised with the partial result as `partial_result`.
         """
-        run = Run(self, question, history, cancel or Event())
+        call = running_call()
+        run = Run(self, question, history, cancel or (call.cancel if call else Event()))
         try:
-            with watching(*self.observers), scope(run.started_event()) as ending:
+            with (
+                watching(*self.observers),
+                run.budget.in_use(),
+                scope(run.started_event()) as ending,
+            ):
                 result = run.loop()
                 ending.end(RunEnded(result))
         except KeyboardInterrupt as interrupt:

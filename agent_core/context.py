@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from agent_core.messages import JsonObject, Message, Reply, StepNote
+from agent_core.messages import JsonObject, Message, Reply, StepNote, Usage
 
 _CJK_TOKENS = 0.7  # tokens per CJK character and
 _OTHER_TOKENS = 0.25  # per other character: what Qwen and Llama tokenizers come to on average
@@ -84,3 +85,18 @@ def swallowed_note(reply: Reply, *, native: bool) -> StepNote | None:
             "have been taken by the server's tool parser",
         )
     return None
+
+
+def with_usage(reply: Reply, estimate: int) -> Reply:
+    """Fill in an estimate where the server gave no counts, marked as one."""
+    usage = reply.usage
+    if usage.prompt_tokens is not None and usage.completion_tokens is not None:
+        return reply
+    generated = estimate_tokens(message_text(Message("assistant", reply.text, reply.tool_calls)))
+    generated += estimate_tokens(reply.thinking or "")
+    filled = Usage(
+        estimate if usage.prompt_tokens is None else usage.prompt_tokens,
+        generated if usage.completion_tokens is None else usage.completion_tokens,
+        estimated=True,
+    )
+    return replace(reply, usage=filled)

@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
+from agent_core.budget import Budget
 from agent_core.context import (
     estimate_prompt,
-    estimate_tokens,
-    message_text,
     swallowed_note,
     truncation_note,
+    with_usage,
 )
 from agent_core.errors import ModelError, RetrievalError
 from agent_core.events import ParseEnded, ParseStarted, RunStarted, StepEnded, StepStarted, scope
@@ -35,6 +35,7 @@ from agent_core.messages import (
     ToolFailureKind,
     Usage,
 )
+from agent_core.parallel import chains_of, run_parallel
 from agent_core.parsing import ReplyScanner
 from agent_core.prompts import (
     STOP_STRINGS,
@@ -68,7 +69,7 @@ class Run:
         self.api_tools: list[JsonObject] = (
             [each.as_api_tool() for each in self.definitions.values()] if native else []
         )
-        self.started = agent.clock.monotonic()
+        self.budget = Budget(agent.limits, agent.clock)
         earlier = [each for each in history if each.role != "system"]
         self.messages = [Message("system", agent.system_prompt), *earlier]
         self.task = len(self.messages)
@@ -99,7 +100,7 @@ class Run:
         try:
             self.messages.append(Message("user", self._task_text()))
             while True:
-                reason = self._limit_reached()
+                reason = StopReason.CANCELLED if self.cancel.is_set() else self.budget.take_step()
                 if reason is not None:
                     return self.result(reason)
                 outcome = self._step(len(self.steps) + 1)
@@ -108,7 +109,7 @@ class Run:
                 if outcome is not None:
                     return self.result(outcome)
         except (ModelError, RetrievalError) as error:
-            if self._seconds_left() == 0.0:
+            if self.budget.seconds_left() == 0.0:
                 return self.result(StopReason.TIME_LIMIT, error=error)
             return self.result(StopReason.MODEL_ERROR, error=error)
 
@@ -124,9 +125,9 @@ class Run:
             answer=answer,
             stop_reason=reason,
             steps=tuple(self.steps),
-            usage=self.usage,
+            usage=self.usage + self.budget.aside,
             error=error,
-            seconds=self.agent.clock.monotonic() - self.started,
+            seconds=self.budget.seconds(),
             messages=tuple(self.messages),
         )
 
@@ -142,24 +143,6 @@ class Run:
         if not passages:
             return self.question
         return f"{passages}\n\n{self._texts.question}{self._texts.colon}{self.question}"
-
-    def _limit_reached(self) -> StopReason | None:
-        limits = self.agent.limits
-        if self.cancel.is_set():
-            return StopReason.CANCELLED
-        if len(self.steps) >= limits.max_steps:
-            return StopReason.MAX_STEPS
-        if self._seconds_left() == 0.0:
-            return StopReason.TIME_LIMIT
-        if limits.token_limit is not None and self.usage.total >= limits.token_limit:
-            return StopReason.TOKEN_LIMIT
-        return None
-
-    def _seconds_left(self) -> float | None:
-        limit = self.agent.limits.time_limit
-        if limit is None:
-            return None
-        return max(0.0, limit - (self.agent.clock.monotonic() - self.started))
 
     def _step(self, index: int) -> FinalAnswer | StopReason | None:
         """Ask, parse, decide, execute, record. None means that the run goes on."""
@@ -195,7 +178,7 @@ class Run:
             tools=self.api_tools,
             stop=() if agent.protocol == "native" else STOP_STRINGS,
             on_text=self._watch_stream(),
-            timeout=self._seconds_left(),
+            timeout=self.budget.seconds_left(),
         )
         notes = []
         if len(view) < len(self.messages):
@@ -212,13 +195,14 @@ class Run:
         notes += [note for note in (truncated, swallowed) if note]
         if reply.cut_by_client:
             notes.append(StepNote("cut_by_client", "reading stopped before the reply had ended"))
-        reply = _with_usage(reply, estimate)
+        reply = with_usage(reply, estimate)
         if reply.usage.estimated:
             notes.append(StepNote("usage_estimated", "the server gave no token counts"))
         elif reply.usage.prompt_tokens:
             self.estimate_ratio = reply.usage.prompt_tokens / max(1, estimate)
         self.sent, self.prompt_tokens = view, reply.usage.prompt_tokens
         self.usage += reply.usage
+        self.budget.spend(reply.usage)
         return reply, notes
 
     def _prompt_budget(self) -> int | None:
@@ -295,24 +279,19 @@ class Run:
         observations: list[Observation],
         keys: list[str],
     ) -> StopReason | None:
-        """Run the actions in order and answer every one of them in the history."""
+        """Run the actions and answer every one of them in the history."""
         agent = self.agent
-        actions = [
-            each if each.id is not None else replace(each, id=f"call_{index}_{number}")
-            for number, each in enumerate(asked, start=1)
-        ]
+        actions = with_ids(asked, index)
         said = action_message(actions, thought, protocol=agent.protocol, language=agent.language)
-        reason: StopReason | None = None
+        outcomes: list[Observation | None] = [None] * len(actions)
         try:
-            for action in actions:
-                keys.append(fingerprint(action.name, action.arguments))
-                observation, stop = self._observe(action, keys[-1], index)
-                observations.append(observation)
-                reason = reason or stop
+            keys += [fingerprint(each.name, each.arguments) for each in actions]
+            reason = self._judge(actions, keys, index, outcomes)
+            self._execute(actions, keys, outcomes)
         finally:  # also when Ctrl-C comes while a tool runs: the history stays well-formed
-            unanswered = actions[len(observations) :]
             observations += [
-                self._not_run(each, "cancelled", self._texts.cancelled) for each in unanswered
+                seen or self._not_run(action, "cancelled", self._texts.cancelled)
+                for seen, action in zip(outcomes, actions, strict=True)
             ]
             self._append_round(said, observations)
         return reason
@@ -321,20 +300,46 @@ class Run:
     def _texts(self) -> Texts:
         return TEXTS[self.agent.language]
 
-    def _observe(
-        self, action: Action, key: str, index: int
-    ) -> tuple[Observation, StopReason | None]:
-        """Run one action, unless it was repeated too often, was cancelled or has no time left."""
-        if self.cancel.is_set():
-            return self._not_run(action, "cancelled", self._texts.cancelled), None
-        verdict = self.guard.judge(key, index)
-        definition = self.definitions.get(action.name)
-        if verdict != "run" and not (definition and definition.repeatable):
+    def _judge(
+        self,
+        actions: Sequence[Action],
+        keys: Sequence[str],
+        index: int,
+        outcomes: list[Observation | None],
+    ) -> StopReason | None:
+        """Refuse what was repeated too often; say so if that ends the run."""
+        reason = None
+        for number, (action, key) in enumerate(zip(actions, keys, strict=True)):
+            verdict = self.guard.judge(key, index)
+            definition = self.definitions.get(action.name)
+            if verdict == "run" or (definition and definition.repeatable):
+                continue
             text = self._texts.repeated.format(times=self.guard.times(key))
-            refused = self._not_run(action, "repeated", text)
-            return refused, StopReason.REPEATED_ACTION if verdict == "stop" else None
-        left = self._seconds_left()
-        return self.agent.executor.execute(action, timeout=left, cancel=self.cancel), None
+            outcomes[number] = self._not_run(action, "repeated", text)
+            if verdict == "stop":
+                reason = StopReason.REPEATED_ACTION
+        return reason
+
+    def _execute(
+        self, actions: Sequence[Action], keys: Sequence[str], outcomes: list[Observation | None]
+    ) -> None:
+        """Run what was not refused; parallel native calls at the same time.
+
+        Identical calls wait for one another, so that a replay gives each its own result.
+        """
+        waiting = [number for number, seen in enumerate(outcomes) if seen is None]
+
+        def call(number: int, cancel: Event) -> Observation:
+            if cancel.is_set():
+                return self._not_run(actions[number], "cancelled", self._texts.cancelled)
+            left = self.budget.seconds_left()
+            return self.agent.executor.execute(actions[number], timeout=left, cancel=cancel)
+
+        if self.agent.protocol == "native" and len(waiting) > 1:
+            run_parallel(chains_of(waiting, keys), call, outcomes, cancel=self.cancel)
+        else:
+            for number in waiting:
+                outcomes[number] = call(number, self.cancel)
 
     def _not_run(self, action: Action, kind: ToolFailureKind, text: str) -> Observation:
         failure = ToolFailure(kind, kind, text)
@@ -358,19 +363,12 @@ def _brief(question: str) -> str:
     return line if len(line) <= _BRIEF_CHARS else line[:_BRIEF_CHARS] + "…"
 
 
-def _with_usage(reply: Reply, estimate: int) -> Reply:
-    """Fill in an estimate where the server gave no counts, marked as one."""
-    usage = reply.usage
-    if usage.prompt_tokens is not None and usage.completion_tokens is not None:
-        return reply
-    generated = estimate_tokens(message_text(Message("assistant", reply.text, reply.tool_calls)))
-    generated += estimate_tokens(reply.thinking or "")
-    filled = Usage(
-        estimate if usage.prompt_tokens is None else usage.prompt_tokens,
-        generated if usage.completion_tokens is None else usage.completion_tokens,
-        estimated=True,
-    )
-    return replace(reply, usage=filled)
+def with_ids(actions: Sequence[Action], index: int) -> list[Action]:
+    """The actions of a step, each with an id: its own, or one made of its place."""
+    return [
+        each if each.id is not None else replace(each, id=f"call_{index}_{number}")
+        for number, each in enumerate(actions, start=1)
+    ]
 
 
 def _timed_out(observation: Observation) -> bool:
