@@ -7,25 +7,19 @@ thinking block, inside the JSON of a call. Labels and tags count only where a mo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 
-from agent_core.messages import Action, Actions, FinalAnswer, Ignored
+from agent_core.messages import FinalAnswer, Ignored
 from agent_core.parsing.actions import ActionReader, NoAction
 from agent_core.parsing.blocks import past_block, past_fence, past_quotation
-from agent_core.parsing.calls import Answer, Call
-from agent_core.parsing.ending import (
-    Ending,
-    clean_answer,
-    next_cut,
-    turn_in,
-    residue,
-)
+from agent_core.parsing.ending import clean_answer, residue, turn_in
 from agent_core.parsing.labels import LABEL_HEAD, Label, label_at
-from agent_core.parsing.notations import TAGS, CallReader, Found, skip_space, tag_at
+from agent_core.parsing.notations import TAGS, CallReader, skip_space, tag_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.places import Places
+from agent_core.parsing.standing import Standing
 from agent_core.parsing.toolset import Toolset, visible
+from agent_core.parsing.verdicts import Decided, Thinking, Verdicts
 
 _DULL = re.compile(
     rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|[>{{\[｛<]))[^\n]*+\n)*+", re.IGNORECASE
@@ -41,18 +35,8 @@ _MAX_RESTARTS = 100
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What a pass came to.
-
-    `complete` says that no further text can change the decision: a closed action is followed
-    by the next label.
-    """
-
-    decision: Actions | FinalAnswer
-    thought: str
-    ignored: tuple[Ignored, ...] = ()
-    complete: bool = False
+Step = tuple[int, bool] | Decided | None
+"""Where to go on and whether a line begins there; a decision; or None at the end."""
 
 
 class ReplyPass:
@@ -73,31 +57,16 @@ class ReplyPass:
         self._text = text
         self._tools = tools
         self._log = log
-        self._ended = ended
-        self._cut = cut
         self._native = native
         self._calls = CallReader(text, tools, log, ended=ended)
         self._actions = ActionReader(text, tools, log, self._calls, ended=ended)
         self._places = Places(text)
-        self._closes = Places(text)
+        self._verdicts = Verdicts(text, ended=ended, cut=cut)
+        self._at = Standing(text)
         self._line_of = (-1, 0)
         self._attempts = 0
         self._labels = 0
         self._restarts = 0
-        self._data_end = 0  # blocks of data end here
-        self._thinking: list[tuple[int, int]] = []
-        self._restart(0)
-
-    def _restart(self, pos: int) -> None:
-        """Begin anew at `pos`: everything before it was thinking."""
-        self._begin = pos
-        self._thought_at = -1
-        self._indent = -1
-        self._label_seen = False
-        self._prose = False
-        self._refused_action = False
-        self._doubt = False
-        self._fenced = ""
 
     def run(self) -> Decided:
         """Find the decision. Raises `Refusal`."""
@@ -117,14 +86,14 @@ class ReplyPass:
         while True:
             at = skip_space(text, pos)
             end = tag_at(text, at)
-            if end == at or any(text.startswith(tag, at) for tag in TAGS):
+            if end == at or text[at + 1] not in "|｜" or any(text.startswith(t, at) for t in TAGS):
                 return pos
             pos = end + len("assistant") if text.startswith("assistant", end) else end
-            self._begin = pos
+            self._at.begin = pos
 
     # Lines.
 
-    def _line(self, pos: int) -> tuple[int, bool] | Decided | None:
+    def _line(self, pos: int) -> Step:
         """One step from the start of a line."""
         text = self._text
         first = skip_space(text, pos)
@@ -144,7 +113,7 @@ class ReplyPass:
             step = self._block(first)
             if step is not None:
                 return step
-            self._prose = True
+            self._at.prose = True
             dull = _DULL.match(text, line, self._begin_of_line(special))
             after = dull.end() if dull else line
             return (after, True) if after > line else self._rest(first)
@@ -157,7 +126,7 @@ class ReplyPass:
             self._line_of = (special, begin if special < len(self._text) else special)
         return self._line_of[1]
 
-    def _rest(self, pos: int) -> tuple[int, bool] | Decided | None:
+    def _rest(self, pos: int) -> Step:
         """On to the next line, or to a special place on this one."""
         text = self._text
         special, tag, kind = self._places.next(pos)
@@ -168,19 +137,23 @@ class ReplyPass:
             return None
         return self._special(special, tag, kind, at_start=skip_space(text, pos) == special)
 
-    def _block(self, first: int) -> tuple[int, bool] | Decided | None:
+    def _block(self, first: int) -> Step:
         """A fence, a block of quotation or a call without a label that begins the line."""
         text = self._text
         char = text[first]
+        if text.startswith("<tool_response", first):
+            if self._at.leading:
+                raise Refusal("invented_observation", "the reply begins with an observation")
+            return self._undecided()
         fence = _FENCE.match(text, first) if char in "`~" else None
         if fence is not None:
             return self._fence(first, fence)
         after = past_block(text, first)
         if after > first:
-            self._prose = True
-            self._data_end = after
+            self._at.prose = True
+            self._at.data_end = after
             return after, text[after - 1] == "\n"
-        if _CALL_LIKE.match(text, first) or (not self._prose and self._python_like(first)):
+        if _CALL_LIKE.match(text, first) or (not self._at.prose and self._python_like(first)):
             return self._unlabelled(first)
         return None
 
@@ -193,16 +166,16 @@ class ReplyPass:
             bracketed or self._tools.find((found[1] or found[2]).removesuffix(".call")) is not None
         )
 
-    def _fence(self, pos: int, fence: re.Match[str]) -> tuple[int, bool] | Decided | None:
+    def _fence(self, pos: int, fence: re.Match[str]) -> Step:
         text = self._text
         inside = skip_space(text, fence.end())
-        leading = not self._prose and not self._label_seen
+        leading = self._at.leading
         after = past_fence(text, fence.end() - 1, fence[1])
         if inside < len(text) and (
             _CALL_LIKE.match(text, inside) or (leading and self._python_like(inside))
         ):
             self._log.add("fence", pos, fence.group().strip(), "")
-            self._data_end = after
+            self._at.data_end = after
             step = self._unlabelled(inside, fenced=True)
             if step is None or isinstance(step, Decided):
                 return step
@@ -210,8 +183,8 @@ class ReplyPass:
         line = text.rfind("\n", pos, inside) + 1
         if leading and inside < len(text) and label_at(text, line) is not None:
             return self._fenced_reply(pos, fence, line, after)
-        self._prose = True
-        self._data_end = after
+        self._at.prose = True
+        self._at.data_end = after
         return after, True
 
     def _fenced_reply(
@@ -223,52 +196,54 @@ class ReplyPass:
         if not closed or text[after:].strip():
             raise Refusal("no_decision", "the labels stand inside a code fence")
         self._log.add("fence", pos, fence.group().strip(), "")
-        self._fenced = fence[1]
+        self._at.fence = fence[1]
         return line, True
 
     # Special places: thinking blocks and tags.
 
-    def _special(
-        self, at: int, tag: str, kind: str, *, at_start: bool
-    ) -> tuple[int, bool] | Decided | None:
+    def _special(self, at: int, tag: str, kind: str, *, at_start: bool) -> Step:
         end = at + len(tag)
         if self._places.quoted(at):
-            self._prose = True
+            self._at.prose = True
             return end, False
         if kind == "open":
             start, after = self._places.closing(tag, end)
             if start >= 0:
-                self._thinking.append((at, after))
+                self._at.thinking.append((at, after))
                 return after, True
             if at_start:
                 raise Refusal("unclosed_thinking", f"{tag} is never closed")
-            self._doubt = True
+            self._at.doubt = True
             return end, False
         if kind == "close":
             self._restarts += 1
             if self._restarts > _MAX_RESTARTS:
                 raise Refusal("too_large", f"thinking is closed more than {_MAX_RESTARTS} times")
-            self._thinking = [(0, end)]
-            self._restart(end)
+            self._at = self._at.after_thinking(end)
             return end, True
         return self._tag(at, tag, at_start=at_start)
 
-    def _tag(self, at: int, tag: str, *, at_start: bool) -> tuple[int, bool] | Decided | None:
+    def _tag(self, at: int, tag: str, *, at_start: bool) -> Step:
         end = at + len(tag)
         if self._indented(at) or (not at_start and not self._call_follows(end)):
-            self._prose = True
+            self._at.prose = True
             return end, False
         found = self._calls.tagged(tag, at)
-        if not at_start and self._is_prose(residue(self._text, found.end)):
-            self._prose = True
+        if not at_start and self._in_prose(found.end):
+            self._at.prose = True
             return found.end, False
-        return self._settle(found, at)
+        return self._step(self._verdicts.announced(found, at, self._at))
+
+    def _in_prose(self, end: int) -> bool:
+        """Whether a call in the middle of a line is only spoken of: prose or the answer follows."""
+        is_prose = self._verdicts.is_prose(residue(self._text, end))
+        return is_prose or self._verdicts.answered_after(end)
 
     def _indented(self, at: int) -> bool:
         """Whether an indented block quotes what begins at `at`."""
         line = self._text.rfind("\n", max(0, at - 64), at) + 1
         blanks = self._text[line:at]
-        return 0 <= self._indent <= len(blanks.expandtabs(4)) - 4 and not blanks.strip()
+        return 0 <= self._at.indent <= len(blanks.expandtabs(4)) - 4 and not blanks.strip()
 
     def _call_follows(self, pos: int) -> bool:
         mark = self._log.mark()
@@ -281,34 +256,34 @@ class ReplyPass:
 
     # Labels.
 
-    def _label(self, label: Label) -> tuple[int, bool] | Decided | None:
+    def _label(self, label: Label) -> Step:
         """Act on a label; None where it is a word of prose."""
         if not self._counts(label):
             return None
         text = self._text
-        if self._indent < 0:
-            self._indent = label.indent
-        elif label.indent >= self._indent + 4:
+        if self._at.indent < 0:
+            self._at.indent = label.indent
+        elif label.indent >= self._at.indent + 4:
             return None  # an indented block quotes it
         quoted = past_quotation(self._text, label.start)
         if quoted >= 0:
-            self._data_end = quoted
+            self._at.data_end = quoted
             return quoted, False
         if label.kind == "thought":
-            self._label_seen = True
-            self._thought_at = label.end if self._thought_at < 0 else self._thought_at
+            self._at.label_seen = True
+            self._at.thought_at = label.end if self._at.thought_at < 0 else self._at.thought_at
             return label.end, False
         if label.kind == "observation":
-            return self._observation(label)
+            return self._observation()
         if label.kind == "final":
             return self._final(label)
         if label.kind == "action":
             return self._action(label)
         if label.kind == "input":
-            if not label.strong and not self._label_seen:
+            if not label.strong and not self._at.label_seen:
                 return None
             return self._stray_input(label)
-        if label.kind == "question" and not self._prose and not self._label_seen:
+        if label.kind == "question" and not self._at.prose and not self._at.label_seen:
             end = text.find("\n", label.end)
             return (end + 1, True) if end >= 0 else None
         return None
@@ -331,151 +306,60 @@ class ReplyPass:
             return self._tools.find(line) is not None
         return label.kind == "input" and line[:1] in ("{", "`")
 
-    def _observation(self, label: Label) -> tuple[int, bool] | Decided | None:
-        if self._native and not self._label_seen:
-            return None
-        if not self._label_seen and not self._prose:
+    def _observation(self) -> Step:
+        """An observation before any decision: nothing after it counts."""
+        if self._at.leading:
             raise Refusal("invented_observation", "the reply begins with an observation")
-        if not self._label_seen:
-            return None if not label.strong else self._cut_off(label)
-        return self._cut_off(label)
+        if self._native and not self._at.label_seen:
+            return None
+        raise Refusal(self._verdicts.unfinished, "an observation was invented before any action")
 
-    def _cut_off(self, label: Label) -> Decided:
-        raise Refusal(
-            "truncated" if self._cut else "no_decision",
-            "an observation was invented before any action",
-        )
-
-    def _stray_input(self, label: Label) -> tuple[int, bool] | Decided | None:
+    def _stray_input(self, label: Label) -> Step:
         """An input without an action label; the action may end the thought before it."""
-        if self._refused_action:
+        if self._at.no_action:
             return label.end, False
         before = self._text[max(0, label.start - 200) : label.start].rstrip().rsplit("\n", 1)[-1]
-        found = _INLINE_ACTION.search(before)
-        name = self._tools.find(found[1]) if found else None
-        if found is None or name is None or before.count('"') % 2:
+        inline = _INLINE_ACTION.search(before)
+        name = self._tools.find(inline[1]) if inline else None
+        if inline is None or name is None or before.count('"') % 2:
             raise Refusal("no_decision", "an input without an action")
-        self._label_seen = True
-        self._log.add("inline_label", label.start, found.group().strip(), name)
-        return self._settle(self._actions.input(name, label.end, "labels"), label.start)
+        self._at.label_seen = True
+        self._log.add("inline_label", label.start, inline.group().strip(), name)
+        found = self._actions.input(name, label.end, "labels")
+        return self._step(self._verdicts.announced(found, label.start, self._at))
 
-    def _final(self, label: Label) -> tuple[int, bool] | Decided | None:
+    def _final(self, label: Label) -> Step:
         text = self._text
-        if self._native and self._prose and not self._label_seen:
+        if self._native and self._at.prose and not self._at.label_seen:
             return None
-        cut = next_cut(text, label.end, indent=max(self._indent, 0))
-        stray = self._closes.next_close(label.end, cut.pos)
-        if stray >= 0:
-            return stray, False
-        self._deny_doubt()
-        answer = clean_answer(text[label.end : cut.pos], label.bold or self._fenced)
-        if not answer:
-            raise Refusal("truncated" if self._cut else "no_decision", "the final answer is empty")
-        return self._answered(answer, label.start, cut)
+        return self._step(self._verdicts.answer(label, self._at))
 
-    def _action(self, label: Label) -> tuple[int, bool] | Decided | None:
-        if self._native and self._prose and not self._label_seen:
+    def _action(self, label: Label) -> Step:
+        if self._native and self._at.prose and not self._at.label_seen:
             return None
         mark = self._log.mark()
         found = self._actions.read(label)
         if found is None:
             self._log.rollback(mark)
             return None
-        self._label_seen = True
+        self._at.label_seen = True
         if isinstance(found, NoAction):
-            self._refused_action = True
+            self._at.no_action = True
             return found.end, False
-        return self._settle(found, label.start)
+        return self._step(self._verdicts.announced(found, label.start, self._at))
 
-    # Decisions.
-
-    def _deny_doubt(self) -> None:
-        if self._doubt:
-            raise Refusal("unclosed_thinking", "a thinking block is opened and never closed")
-
-    def _settle(self, found: Found, start: int) -> tuple[int, bool] | Decided:
-        """A call under a label or a tag: look at what follows, then decide."""
-        text = self._text
-        if isinstance(found.content, Answer):
-            cut = Ending(found.end, next_cut(text, found.end - 1).kind)
-            stray = self._closes.next_close(start, found.end)
-            if stray >= 0:
-                return stray, False
-            self._deny_doubt()
-            return self._answered(found.content.text, start, cut)
-        if self._refused_action:
-            raise Refusal("no_decision", "first no action was wanted, then one")
-        after = self._past_closing_fence(found.end)
-        cut = next_cut(text, max(after - 1, 0))
-        stray = self._closes.next_close(found.end, cut.pos)
-        if stray >= 0:
-            return stray, False
-        self._deny_doubt()
-        if self._cut and skip_space(text, found.end) >= len(text):
-            raise Refusal("truncated", "the reply was cut right after the call")
-        return self._acted(found, start, cut)
-
-    def _past_closing_fence(self, pos: int) -> int:
-        text = self._text
-        at = skip_space(text, pos)
-        if text.startswith(("```", "~~~"), at):
-            return at + 3
-        return pos
-
-    def _acted(self, found: Found, start: int, cut: Ending) -> Decided:
-        call = found.content
-        if not isinstance(call, Call):
-            raise Refusal("bad_name", "no tool is named")
-        action = Action(call.name, call.arguments or {}, None, found.notation)
-        ignored = self._dropped(found.end, cut)
-        if call.more > 0:
-            ignored = (Ignored("second_action", f"{call.more} more in the same list"), *ignored)
-        return Decided(
-            Actions((action,)),
-            self._thought(start),
-            ignored,
-            complete=cut.kind is not None,
-        )
-
-    def _answered(self, answer: str, start: int, cut: Ending) -> Decided:
-        return Decided(FinalAnswer(answer), self._thought(start), self._dropped(cut.pos, cut))
-
-    def _dropped(self, end: int, cut: Ending) -> tuple[Ignored, ...]:
-        text = self._text
-        ignored = []
-        between = text[end : cut.pos].strip()
-        if between.strip("`~*)]}"):
-            ignored.append(Ignored("text", between))
-        if cut.kind is not None and cut.pos < len(text):
-            kind = {"action": "second_action", "final": "answer", "input": "second_action"}
-            ignored.append(Ignored(kind.get(cut.kind, cut.kind), text[cut.pos :].strip()))
-        return tuple(ignored)
-
-    def _thought(self, end: int) -> str:
-        if self._thought_at >= 0:
-            return self._without_thinking(self._thought_at, end)
-        words = self._without_thinking(self._begin, end)
-        if words:
-            return words
-        return "\n".join(self._text[a:b] for a, b in self._thinking)
-
-    def _without_thinking(self, begin: int, end: int) -> str:
-        parts = []
-        for start, stop in self._thinking:
-            if start >= begin and start < end:
-                parts.append(self._text[begin:start])
-                begin = stop
-        parts.append(self._text[begin:end])
-        return "".join(parts).strip()
+    def _step(self, verdict: Decided | Thinking) -> Step:
+        """A decision, or on to the end of the thinking that it turned out to be."""
+        return verdict if isinstance(verdict, Decided) else (verdict.pos, False)
 
     # Calls without a label.
 
-    def _unlabelled(self, pos: int, *, fenced: bool = False) -> tuple[int, bool] | Decided | None:
+    def _unlabelled(self, pos: int, *, fenced: bool = False) -> Step:
         """A call that no label announces counts only where nothing else is said."""
         text = self._text
-        leading = not self._prose and not self._label_seen
+        leading = self._at.leading
         if self._attempts >= _ATTEMPTS:
-            self._prose = True
+            self._at.prose = True
             return self._rest(pos)
         self._attempts += 1
         mark = self._log.mark()
@@ -485,55 +369,33 @@ class ReplyPass:
             if refusal.code in {"truncated", "too_large"} or (leading and _JSON.match(text, pos)):
                 raise
             self._log.rollback(mark)
-            self._prose = True
+            self._at.prose = True
             return self._rest(pos)
         if found is None or found.content is None:
             self._log.rollback(mark)
-            self._prose = True
+            self._at.prose = True
             return (found.end if found else pos), False
         if not fenced and text.startswith("</", skip_space(text, found.end)):
-            return self._settle(found, pos)  # only the opening tag is missing
-        after = residue(text, found.end)
-        if isinstance(found.content, Answer):
-            return self._answered(found.content.text, pos, Ending(found.end, None))
-        if self._is_prose(after):
-            if leading:
-                raise Refusal("no_decision", "a call is followed by prose; it may be an example")
-            self._log.rollback(mark)
-            self._prose = True
-            return after, False
-        cut = next_cut(text, max(self._past_closing_fence(found.end) - 1, 0))
-        stray = self._closes.next_close(found.end, cut.pos)
-        if stray >= 0:
-            return stray, False
-        self._deny_doubt()
-        if cut.kind is None:
-            if self._cut:
-                raise Refusal("truncated", "the reply was cut at or after the call")
-            if not leading and not self._ended:
-                raise Refusal("truncated", "a call after prose, in a reply that may go on")
-        return self._acted(found, pos, cut)
-
-    def _is_prose(self, pos: int) -> bool:
-        """Whether what stands at `pos` is neither the end, a label, nor another call."""
-        text = self._text
-        if pos >= len(text) or text[pos] in "{[｛" or text.startswith("<tool_response", pos):
-            return False
-        line = text.rfind("\n", 0, pos) + 1
-        label = label_at(text, line) if not text[line:pos].strip(" \t\r*") else None
-        return label is None or not label.separated
+            # Only the opening tag is missing.
+            return self._step(self._verdicts.announced(found, pos, self._at))
+        verdict = self._verdicts.unannounced(found, pos, self._at)
+        if verdict is not None:
+            return self._step(verdict)
+        self._log.rollback(mark)
+        self._at.prose = True
+        return found.end, False
 
     # No decision.
 
     def _undecided(self) -> Decided:
         text = self._text
-        prose = self._without_thinking(self._begin, len(text))
+        prose = self._at.spoken(self._at.begin, len(text))
         words = clean_answer(prose)
         if visible(words).strip("`~ \n") in ("", "json", "null", "None", "{}", "[]"):
             raise Refusal("empty", "the reply is empty")
-        if self._label_seen or self._refused_action:
+        if self._at.label_seen or self._at.no_action:
             raise Refusal(
-                "truncated" if self._cut else "no_decision",
+                self._verdicts.unfinished,
                 "the reply holds neither an action nor an answer",
             )
         call = self._call_after_prose()
@@ -557,11 +419,13 @@ class ReplyPass:
     def _call_after_prose(self) -> Decided | None:
         """A call at the very end of a line of prose, if the reply is known to end with it."""
         text = self._text
-        found = [text.find(opening, max(self._begin, self._data_end)) for opening in _INLINE_CALLS]
+        found = [
+            text.find(opening, max(self._at.begin, self._at.data_end)) for opening in _INLINE_CALLS
+        ]
         pos = min((at for at in found if at >= 0), default=-1)
         if pos < 0 or self._places.quoted(pos) or self._attempts >= _ATTEMPTS:
             return None
-        self._prose = True
+        self._at.prose = True
         mark = self._log.mark()
         step = self._unlabelled(pos)
         if isinstance(step, Decided):

@@ -36,6 +36,7 @@ _QUOTED_KEY = re.compile(
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]{0,100}+[ \t]*+[:：=]")
 _PLAIN_KEY = re.compile(r'"([^"\\\x00-\x1f]*+)"(?=[ \t]*+:)')
 _PLAIN_VALUE = re.compile(r'"([^"\\\x00-\x1f]*+)"(?=[ \t\r\n]*+[}\]])')
+_MAX_ESCAPES = 50_000
 _MAX_INNER = 100  # quotes in one value that were not escaped
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -75,6 +76,7 @@ class StringReader:
         self._text = text
         self._log = log
         self._gap = gap
+        self._escapes = 0
         self.mixed = False
         self._structure = "}]｝］)）" if in_call else "}]｝］"
 
@@ -179,6 +181,9 @@ class StringReader:
     def _escape(self, at: int) -> tuple[str, int, str]:
         """The text of the escape at `at`, the offset after it, and what kind it is."""
         text = self._text
+        self._escapes += 1
+        if self._escapes > _MAX_ESCAPES:
+            raise Refusal("too_large", f"more than {_MAX_ESCAPES} escapes in damaged JSON")
         char = text[at + 1 : at + 2]
         if not char:
             raise Refusal("truncated", f"the reply ends inside the escape at {at}")

@@ -8,7 +8,7 @@ _KEPT = 100  # occurrences recorded one by one; a hostile reply may hold a milli
 _SNIPPET = 60  # characters of a repaired piece that are kept
 
 
-class Refusal(Exception):  # noqa: N818  (it never leaves the package)
+class Refusal(Exception):
     """Why a reply cannot be used. It becomes a `FormatError` before a caller sees it.
 
     `tool` is the tool the call was for, if known: the hint then shows its parameters.

@@ -11,7 +11,7 @@ from agent_core.messages import (
     ParsedReply,
     Protocol,
 )
-from agent_core.parsing.decide import Decided, ReplyPass
+from agent_core.parsing.decide import ReplyPass
 from agent_core.parsing.fast import parse_clean
 from agent_core.parsing.hints import hint_for
 from agent_core.parsing.json_reader import MAX_CHARS
@@ -20,6 +20,7 @@ from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates, reveal_labels, unwrap
 from agent_core.parsing.thoughts import reason_in
 from agent_core.parsing.toolset import Tools, Toolset
+from agent_core.parsing.verdicts import Decided
 
 WHOLE = frozenset({"stop"})
 CUT = frozenset({"length", "max_tokens"})

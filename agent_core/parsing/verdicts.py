@@ -1,0 +1,161 @@
+"""From a call or an answer at its place to a decision: what follows it, and what is dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_core.messages import Action, Actions, FinalAnswer, FormatErrorCode, Ignored
+from agent_core.parsing.calls import Answer, Call
+from agent_core.parsing.ending import Ending, clean_answer, next_cut, residue
+from agent_core.parsing.labels import Label, label_at
+from agent_core.parsing.notations import Found, skip_space
+from agent_core.parsing.outcome import Refusal
+from agent_core.parsing.places import Places
+from agent_core.parsing.standing import Standing
+
+_KINDS = {"action": "second_action", "input": "second_action", "final": "answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a pass came to.
+
+    `complete` says that no further text can change the decision: a closed action is followed
+    by the next label.
+    """
+
+    decision: Actions | FinalAnswer
+    thought: str
+    ignored: tuple[Ignored, ...] = ()
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """No decision: what looked like one was thinking, which ends at `pos`."""
+
+    pos: int
+
+
+class Verdicts:
+    """Decides about what the pass found.
+
+    Args:
+        text: the reply.
+        ended: the server said that the reply is whole.
+        cut: the server said that the reply was cut at the token limit.
+    """
+
+    def __init__(self, text: str, *, ended: bool, cut: bool) -> None:
+        self._text = text
+        self._ended = ended
+        self._cut = cut
+        self._closes = Places(text)
+
+    def answer(self, label: Label, standing: Standing) -> Decided | Thinking:
+        """The answer under its label."""
+        cut = next_cut(self._text, label.end, indent=max(standing.indent, 0))
+        thinking = self._thinking(label.end, cut.pos, standing)
+        if thinking is not None:
+            return thinking
+        words = clean_answer(self._text[label.end : cut.pos], label.bold or standing.fence)
+        if not words:
+            raise Refusal(self.unfinished, "the final answer is empty")
+        return self._answered(words, label.start, cut, standing)
+
+    def announced(self, found: Found, start: int, standing: Standing) -> Decided | Thinking:
+        """A call or an answer under a label or a tag."""
+        text = self._text
+        if isinstance(found.content, Answer):
+            cut = Ending(found.end, next_cut(text, found.end - 1).kind)
+            thinking = self._thinking(start, found.end, standing)
+            return thinking or self._answered(found.content.text, start, cut, standing)
+        if standing.no_action:
+            raise Refusal("no_decision", "first no action was wanted, then one")
+        cut = self._cut_after(found.end)
+        thinking = self._thinking(found.end, cut.pos, standing)
+        if thinking is not None:
+            return thinking
+        if self._cut and skip_space(text, found.end) >= len(text):
+            raise Refusal("truncated", "the reply was cut right after the call")
+        return self._acted(found, start, cut, standing)
+
+    def unannounced(
+        self, found: Found, start: int, standing: Standing
+    ) -> Decided | Thinking | None:
+        """A call without a label; None where it is data, as in prose."""
+        if isinstance(found.content, Answer):
+            return self._answered(found.content.text, start, Ending(found.end, None), standing)
+        if self.is_prose(residue(self._text, found.end)):
+            if standing.leading:
+                raise Refusal("no_decision", "a call is followed by prose; it may be an example")
+            return None
+        cut = self._cut_after(found.end)
+        if cut.kind is not None and not standing.leading:
+            return None  # something else was said before it, and something is said after it
+        thinking = self._thinking(found.end, cut.pos, standing)
+        if thinking is not None:
+            return thinking
+        if cut.kind is None and self._cut:
+            raise Refusal("truncated", "the reply was cut at or after the call")
+        if cut.kind is None and not standing.leading and not self._ended:
+            raise Refusal("truncated", "a call after prose, in a reply that may go on")
+        return self._acted(found, start, cut, standing)
+
+    def is_prose(self, pos: int) -> bool:
+        """Whether what stands at `pos` is neither the end, a label, nor another call."""
+        text = self._text
+        if pos >= len(text) or text[pos] in "{[｛" or text.startswith("<tool_response", pos):
+            return False
+        line = text.rfind("\n", max(0, pos - 64), pos) + 1
+        label = label_at(text, line) if not text[line:pos].strip(" \t\r*") else None
+        return label is None or not label.separated
+
+    def answered_after(self, end: int) -> bool:
+        """Whether an answer under its label follows."""
+        return self._cut_after(end).kind == "final"
+
+    @property
+    def unfinished(self) -> FormatErrorCode:
+        """The code for a reply that holds no decision."""
+        return "truncated" if self._cut else "no_decision"
+
+    def _cut_after(self, end: int) -> Ending:
+        """The next label after a call, past the fence that closes it."""
+        at = skip_space(self._text, end)
+        after = at + 3 if self._text.startswith(("```", "~~~"), at) else end
+        return next_cut(self._text, max(after - 1, 0))
+
+    def _thinking(self, start: int, end: int, standing: Standing) -> Thinking | None:
+        """Thinking that ends in the range: all before it was thinking too."""
+        close = self._closes.next_close(start, end)
+        if close >= 0:
+            return Thinking(close)
+        if standing.doubt:
+            raise Refusal("unclosed_thinking", "a thinking block is opened and never closed")
+        return None
+
+    def _acted(self, found: Found, start: int, cut: Ending, standing: Standing) -> Decided:
+        call = found.content
+        if not isinstance(call, Call):
+            raise Refusal("bad_name", "no tool is named")
+        action = Action(call.name, call.arguments or {}, None, found.notation)
+        ignored = self._dropped(found.end, cut)
+        if call.more > 0:
+            more = Ignored("second_action", f"{call.more} more in the same list")
+            ignored = (more, *ignored)
+        thought = standing.thought(start)
+        return Decided(Actions((action,)), thought, ignored, complete=cut.kind is not None)
+
+    def _answered(self, words: str, start: int, cut: Ending, standing: Standing) -> Decided:
+        return Decided(FinalAnswer(words), standing.thought(start), self._dropped(cut.pos, cut))
+
+    def _dropped(self, end: int, cut: Ending) -> tuple[Ignored, ...]:
+        ignored = []
+        between = self._text[end : cut.pos].strip()
+        if between.strip("`~*)]}"):
+            ignored.append(Ignored("text", between))
+        if cut.kind is not None and cut.pos < len(self._text):
+            kind = _KINDS.get(cut.kind, cut.kind)
+            ignored.append(Ignored(kind, self._text[cut.pos :].strip()))
+        return tuple(ignored)
