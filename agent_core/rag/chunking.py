@@ -195,8 +195,9 @@ class _Packer:
         """Cut a piece that has no mark to go by."""
         if self._left(start) < max(1, self.room // 2):
             self._flush()
+        floor = start
         while start < solid:
-            stop, broken = hard_cut(self.text, start, start + self._left(start))
+            stop, broken = hard_cut(self.text, start, start + self._left(start), floor)
             if broken and self.open:  # it may fit into a chunk of its own
                 self._flush()
                 continue
@@ -206,6 +207,8 @@ class _Packer:
             self._extend(start, stop)
             self._flush(broken=broken)
             start = stop
+            if not broken:
+                floor = stop
 
     def _solid(self, start: int, end: int) -> int:
         """Where the text of a piece ends and its trailing white space begins."""

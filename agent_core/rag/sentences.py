@@ -112,7 +112,7 @@ def joins(text: str, at: int, floor: int = 0) -> bool:
     before, after = text[at - 1], text[at]
     if after <= "~" and before <= "~":
         return before == "\r" and after == "\n"
-    if unicodedata.category(before) in _CONTROL or unicodedata.category(after) in _CONTROL:
+    if after.isspace() or {unicodedata.category(before), unicodedata.category(after)} & _CONTROL:
         return False
     return (
         _extends(after)
@@ -180,8 +180,10 @@ def _hangul_joins(before: str, after: str) -> bool:
     )
 
 
-def hard_cut(text: str, start: int, limit: int) -> tuple[int, bool]:
+def hard_cut(text: str, start: int, limit: int, floor: int) -> tuple[int, bool]:
     """The best place in `(start, limit]` for a cut without any mark to go by.
+
+    `floor`, at or before `start`, is a place known to lie between two characters.
 
     Latin words stay whole and no piece begins with a closing mark, if the second half of the
     room allows it. A user-perceived character is cut only when it does not fit at all; then
@@ -190,10 +192,10 @@ def hard_cut(text: str, start: int, limit: int) -> tuple[int, bool]:
     if limit >= len(text):
         return len(text), False
     for at in range(limit, (start + limit) // 2, -1):
-        if reads_well(text, at, start):
+        if reads_well(text, at, floor):
             return at, False
     for at in range(limit, start, -1):
-        if not joins(text, at, start):
+        if not joins(text, at, floor):
             return at, False
     return limit, True
 

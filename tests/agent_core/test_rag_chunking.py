@@ -42,6 +42,7 @@ def given_out(chunk: Chunk, text: str) -> str:
 @given(DOCUMENTS, st.integers(1, 120), st.integers(0, 40))
 @example("\r\n" * 9 + "a", 3, 0)
 @example("# Title\n" + "🇨🇳🇩🇪" * 9, 3, 0)
+@example("क \u200d \r\nᄀa", 2, 0)
 @example("深" * 5 + "\n\n深", 5, 2)
 @example("# T\n\n" + "word " * 40, 20, 10)
 def test_every_property_holds_for_any_text(document: str, size: int, overlap: int) -> None:
