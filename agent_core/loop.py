@@ -7,13 +7,8 @@ from dataclasses import asdict, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
+from agent_core.asking import Asking
 from agent_core.budget import Budget
-from agent_core.context import (
-    estimate_prompt,
-    swallowed_note,
-    truncation_note,
-    with_usage,
-)
 from agent_core.errors import ModelError, RetrievalError
 from agent_core.events import ParseEnded, ParseStarted, RunStarted, StepEnded, StepStarted, scope
 from agent_core.gears import OnText
@@ -49,7 +44,6 @@ from agent_core.prompts import (
 if TYPE_CHECKING:
     from agent_core.agent import Agent
 
-_ANSWER_RESERVE = 1024  # tokens kept free for the reply when the model's own limit is unknown
 _BRIEF_CHARS = 300  # a question as a hint repeats it
 _RAW_REPLY_CHARS = 2_000  # of a reply that could not be used, this much stays in the history
 
@@ -78,9 +72,7 @@ class Run:
         self.guard = RepeatGuard(agent.limits)
         self.format_errors = 0
         self.empty_replies = 0
-        self.sent: list[Message] = []
-        self.prompt_tokens: int | None = None
-        self.estimate_ratio = 1.0
+        self.asking = Asking(agent, self.budget)
 
     def started_event(self) -> RunStarted:
         agent = self.agent
@@ -169,49 +161,13 @@ class Run:
 
     def _ask(self) -> tuple[Reply, list[StepNote]]:
         """Call the model with what memory shows of the history; keep count of the tokens."""
-        agent, model = self.agent, self.agent.model
-        view = agent.memory.view(self.messages, task=self.task, budget=self._prompt_budget())
-        estimate = estimate_prompt(view, self.api_tools)
-        grew = view[: len(self.sent)] == self.sent
-        reply = model.chat(
-            view,
-            tools=self.api_tools,
-            stop=() if agent.protocol == "native" else STOP_STRINGS,
-            on_text=self._watch_stream(),
-            timeout=self.budget.seconds_left(),
+        native = self.agent.protocol == "native"
+        stop = () if native else STOP_STRINGS
+        reply, notes = self.asking.ask(
+            self.messages, self.task, tools=self.api_tools, stop=stop, on_text=self._watch_stream()
         )
-        notes = []
-        if len(view) < len(self.messages):
-            gone = len(self.messages) - len(view)
-            notes.append(StepNote("history_trimmed", f"{gone} older messages were summarised"))
-        truncated = truncation_note(
-            reply,
-            window=model.context_window,
-            estimate=estimate,
-            previous=self.prompt_tokens,
-            grew=grew and len(view) > len(self.sent) > 0,
-        )
-        swallowed = swallowed_note(reply, native=agent.protocol == "native")
-        notes += [note for note in (truncated, swallowed) if note]
-        if reply.cut_by_client:
-            notes.append(StepNote("cut_by_client", "reading stopped before the reply had ended"))
-        reply = with_usage(reply, estimate)
-        if reply.usage.estimated:
-            notes.append(StepNote("usage_estimated", "the server gave no token counts"))
-        elif reply.usage.prompt_tokens:
-            self.estimate_ratio = reply.usage.prompt_tokens / max(1, estimate)
-        self.sent, self.prompt_tokens = view, reply.usage.prompt_tokens
         self.usage += reply.usage
-        self.budget.spend(reply.usage)
         return reply, notes
-
-    def _prompt_budget(self) -> int | None:
-        """Estimated tokens that the prompt may take, by the server's last count."""
-        window = self.agent.model.context_window
-        if window is None:
-            return None
-        reserve = min(_ANSWER_RESERVE, window // 4)
-        return int((window - reserve) / max(1.0, self.estimate_ratio))
 
     def _watch_stream(self) -> OnText:
         """Stop reading once an action is complete, or the run is cancelled."""
