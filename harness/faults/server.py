@@ -34,7 +34,9 @@ class Response:
         body: bytes, text (sent as UTF-8) or a list or dict (sent as JSON).
         headers: added to the response. Content-Type is JSON and Content-Length is true unless
             they say otherwise.
-        chunks: the body in pieces, each sent by itself; instead of `body`.
+        chunks: the body in pieces, each sent by itself; instead of `body`. They are taken as
+            they are sent, so that an iterator may wait; one that raises OSError ends the
+            connection.
         framing: how the end of the body is marked: by its length, by chunks, or by closing the
             connection. None takes "chunked" for `chunks`, else "length".
         delay: seconds before the first byte.
@@ -50,7 +52,7 @@ class Response:
     status: int = 200
     body: bytes | str | list[Any] | dict[str, Any] = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    chunks: Sequence[bytes] | None = None
+    chunks: Iterable[bytes] | None = None
     framing: Framing | None = None
     delay: float = 0.0
     pause: float = 0.0
@@ -94,7 +96,7 @@ class Response:
             return
         yield self.head()
         chunked, left = self._framing() == "chunked", self.cut_after
-        for piece in self.pieces():
+        for piece in self.pieces() if self.chunks is None else self.chunks:
             part = piece if left is None else piece[:left]
             if chunked and piece:
                 whole = b"%x\r\n%b\r\n" % (len(piece), part)
@@ -140,20 +142,21 @@ class FaultServer:
     Args:
         responses: one for each request, in order, or a function of the request. A request for
             which none is left is answered with status 500.
+        port: a free one unless given.
 
     Attributes:
         requests: what has been received.
         connections: how many connections were opened.
     """
 
-    def __init__(self, responses: Script) -> None:
+    def __init__(self, responses: Script, *, port: int = 0) -> None:
         self.requests: list[Received] = []
         self.connections = 0
         self.stopping = Event()
         self._answer = responses if callable(responses) else None
         self._responses = iter(() if callable(responses) else responses)
         self._lock = Lock()
-        self._http = _Server(self)
+        self._http = _Server(self, port)
         self._thread = Thread(target=self._http.serve_forever, args=(0.02,), name="fault-server")
 
     @property
@@ -188,10 +191,10 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = False  # server_close waits for them
 
-    def __init__(self, owner: FaultServer) -> None:
+    def __init__(self, owner: FaultServer, port: int) -> None:
         self.owner = owner
         self._open: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", port), _Handler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
@@ -230,9 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def _respond(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        received = Received(self.command, self.path, headers, self.rfile.read(length))
+        received = Received(self.command, self.path, headers, self._body(headers))
         response = self.server.owner.next_response(received)
         stopping = self.server.owner.stopping
         self.close_connection = True
@@ -246,6 +248,17 @@ class _Handler(BaseHTTPRequestHandler):
             if response.reset:
                 self._reset()
             self.close_connection = response.reset or response.ends_connection()
+
+    def _body(self, headers: Mapping[str, str]) -> bytes:
+        if "chunked" not in headers.get("transfer-encoding", "").lower():
+            return self.rfile.read(int(headers.get("content-length") or 0))
+        pieces = []
+        while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
+            pieces.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():  # trailers
+            pass
+        return b"".join(pieces)
 
     def _send(self, response: Response, stopping: Event) -> bool:
         """Send a response; False when the server is stopped meanwhile."""

@@ -6,6 +6,7 @@ import http.client
 import socket
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,11 +24,13 @@ def ask(server: FaultServer, body: bytes = b"{}") -> tuple[int, bytes]:
         connection.close()
 
 
-def wire(server: FaultServer) -> bytes:
+def wire(
+    server: FaultServer, sent: bytes = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+) -> bytes:
     """Every byte that the server sends before it closes the connection."""
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=5) as sock:
-        sock.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+        sock.sendall(sent)
         data = b""
         while piece := sock.recv(65536):
             data += piece
@@ -147,3 +150,26 @@ def test_waits_are_kept_and_stopping_ends_them() -> None:
             while not server.requests:
                 time.sleep(0.005)
     assert threading.active_count() == before
+
+
+def test_chunks_are_taken_as_they_are_sent() -> None:
+    """An iterator may wait for what it gives; one that fails ends the connection in the middle."""
+    told: list[str] = []
+
+    def chunks() -> Iterator[bytes]:
+        yield b"first"
+        told.append("asked for more")
+        raise ConnectionResetError
+
+    with FaultServer([Response(chunks=chunks())]) as server:
+        received = wire(server)
+    assert received.endswith(b"5\r\nfirst\r\n")
+    assert told == ["asked for more"]
+
+
+def test_a_request_in_chunks_is_read_whole() -> None:
+    """Clients that do not know the length beforehand send chunks."""
+    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with FaultServer([Response(close=True)]) as server:
+        wire(server, head + b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n")
+        assert server.requests[0].body == b"abcde"
