@@ -16,7 +16,7 @@ from agent_core.parsing.calls import (
     plain_arguments,
 )
 from agent_core.parsing.ending import clean_answer, next_cut
-from agent_core.parsing.json_reader import read_strict
+from agent_core.parsing.json_strict import read_strict
 from agent_core.parsing.json_strings import starts_key
 from agent_core.parsing.labels import Label, label_at
 from agent_core.parsing.notations import TAGS, CallReader, Found, goes_on, skip_space

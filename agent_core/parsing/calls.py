@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_core.messages import JsonObject, JsonValue
 from agent_core.parsing.json_reader import JsonReader
+from agent_core.parsing.json_strings import never
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.toolset import Toolset
 
@@ -193,7 +194,7 @@ def _decoded(name: str, raw: str, tools: Toolset, log: RepairLog, at: int) -> Js
         log.add("no_arguments", at, raw, "{}")
         return {}
     if text[0] in "{｛":
-        value, end = JsonReader(text, log, ended=True).read(0)
+        value, end = JsonReader(text, log, ended=True, gap=never).read(0)
         if text[end:].strip():
             raise Refusal(
                 "bad_arguments", f"text after the arguments of {name}: {snippet(text[end:])!r}",

@@ -13,7 +13,7 @@ from agent_core.messages import FinalAnswer, Ignored
 from agent_core.parsing.actions import ActionReader, NoAction
 from agent_core.parsing.blocks import past_block, past_fence, past_quotation
 from agent_core.parsing.ending import clean_answer, residue, turn_in
-from agent_core.parsing.labels import LABEL_HEAD, Label, label_at
+from agent_core.parsing.labels import LABEL_HEAD, Label, label_at, line_before
 from agent_core.parsing.notations import TAGS, CallReader, skip_space, tag_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.places import Places
@@ -104,9 +104,7 @@ class ReplyPass:
         if special > first:
             label = label_at(text, line)
             if label is not None:
-                self._labels += 1
-                if self._labels > _MAX_LABELS:
-                    raise Refusal("too_large", f"more than {_MAX_LABELS} labels")
+                self._count_label()
                 step = self._label(label)
                 if step is not None:
                     return step
@@ -118,6 +116,12 @@ class ReplyPass:
             after = dull.end() if dull else line
             return (after, True) if after > line else self._rest(first)
         return self._special(special, tag, kind, at_start=special == first)
+
+    def _count_label(self) -> None:
+        """Bound the lines that begin like a label or a block and are none."""
+        self._labels += 1
+        if self._labels > _MAX_LABELS:
+            raise Refusal("too_large", f"more than {_MAX_LABELS} labels that decide nothing")
 
     def _begin_of_line(self, special: int) -> int:
         """Where the line of the next special place begins; the end where there is none."""
@@ -153,6 +157,8 @@ class ReplyPass:
             self._at.prose = True
             self._at.data_end = after
             return after, text[after - 1] == "\n"
+        if char == "<":
+            self._count_label()
         if _CALL_LIKE.match(text, first) or (not self._at.prose and self._python_like(first)):
             return self._unlabelled(first)
         return None
@@ -241,8 +247,9 @@ class ReplyPass:
 
     def _indented(self, at: int) -> bool:
         """Whether an indented block quotes what begins at `at`."""
-        line = self._text.rfind("\n", max(0, at - 64), at) + 1
-        blanks = self._text[line:at]
+        blanks = line_before(self._text, at)
+        if blanks is None:
+            return False
         return 0 <= self._at.indent <= len(blanks.expandtabs(4)) - 4 and not blanks.strip()
 
     def _call_follows(self, pos: int) -> bool:

@@ -103,8 +103,10 @@ def residue(text: str, pos: int) -> int:
 def clean_answer(text: str, bold: str = "") -> str:
     """An answer without end tokens, half a stop string, or bold marks opened by its label."""
     text = text.strip()
-    while token := _END_TOKEN.search(text, max(0, len(text) - 60)):
-        text = text[: token.start()].rstrip()
+    end = len(text)
+    while token := _END_TOKEN.search(text, max(0, end - 60), end):
+        end = token.start()
+    text = text[:end].rstrip()
     text = _CLOSING_TAG.sub("", text).rstrip()
     last = text.rfind("\n") + 1
     tail = text[last:].strip().lower()

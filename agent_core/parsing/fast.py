@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from agent_core.messages import Action, Actions, ParsedReply
-from agent_core.parsing.json_reader import JsonReader, read_strict
+from agent_core.parsing.json_reader import JsonReader
+from agent_core.parsing.json_strict import read_strict
 from agent_core.parsing.notations import goes_on
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.thoughts import reason_in

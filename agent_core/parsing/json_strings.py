@@ -50,6 +50,11 @@ Gap = Callable[[str, int], bool]
 """Whether at this visible character the reply goes on after the JSON (label, fence, tag)."""
 
 
+def never(text: str, pos: int) -> bool:
+    """The gap of a text that is nothing but JSON: there is none."""
+    return False
+
+
 def starts_key(text: str, pos: int) -> bool:
     """Whether a key and its colon stand at `pos`."""
     pattern = _QUOTED_KEY if text[pos : pos + 1] in CLOSERS else _BARE_KEY

@@ -154,13 +154,19 @@ def _which(found: re.Match[str]) -> int:
     return next(i for i in range(len(_WORDS)) if found[f"w{i}"] is not None)
 
 
-def announces(text: str, pos: int, kind: LabelKind | None = None) -> bool:
-    """Whether at the visible character `pos` a line begins with an unmistakable label."""
+def line_before(text: str, pos: int) -> str | None:
+    """What stands before `pos` on its line; None where that is more than a label's indent."""
     floor = max(0, pos - _MAX_INDENT)
     start = text.rfind("\n", floor, pos) + 1
-    if (start == 0 and floor > 0) or text[start:pos].strip():
+    return None if start == 0 and floor > 0 else text[start:pos]
+
+
+def announces(text: str, pos: int, kind: LabelKind | None = None) -> bool:
+    """Whether at the visible character `pos` a line begins with an unmistakable label."""
+    before = line_before(text, pos)
+    if before is None or before.strip():
         return False
-    label = label_at(text, start)
+    label = label_at(text, pos - len(before))
     if label is None or not label.strong or not label.separated:
         return False
     return kind is None or label.kind == kind

@@ -18,7 +18,7 @@ from agent_core.messages import (
     ToolCall,
 )
 from agent_core.parsing.calls import arguments_of
-from agent_core.parsing.json_reader import MAX_CHARS, read_strict
+from agent_core.parsing.json_strict import MAX_CHARS, read_strict
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates
 from agent_core.parsing.reply import CUT, format_error, language_of, parse_reply

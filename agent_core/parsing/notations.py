@@ -54,6 +54,7 @@ _CLOSING = re.compile(
     r"|<[|｜][^|｜<>\s]{1,40}+[|｜]>|\[/?(?:TOOL_CALLS|TOOL_RESULTS|INST)\]"
     r"|<(?:end_of_turn|start_of_turn|eos|eot|bos)>"
 )
+_MAX_CALLS = 1_000
 _NAME = re.compile(r"[^\W\d][\w.-]*+")
 _MISTRAL_ARGUMENTS = re.compile(r"(?:\[CALL_ID\][\w-]*+)?+\[ARGS\]")
 
@@ -188,6 +189,8 @@ class CallReader:
             if isinstance(found.content, Call):
                 first = first or found.content
                 more += 1
+            if more > _MAX_CALLS:
+                raise Refusal("too_large", f"more than {_MAX_CALLS} calls in one list")
             pos = skip_space(text, found.end)
             if pos >= len(text):
                 if not self._ended:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.outcome import RepairLog
@@ -53,7 +54,7 @@ def _break_lines(text: str, log: RepairLog) -> str:
     """Unusual line breaks count where a label follows."""
     parts = []
     start = 0
-    for found in _BREAKS.finditer(text):
+    for found in islice(_BREAKS.finditer(text), _MAX_LINES):
         label = label_at(text, found.end())
         if label is not None and label.separated:
             parts += [text[start : found.start()], "\n"]

@@ -14,7 +14,7 @@ from agent_core.messages import (
 from agent_core.parsing.decide import ReplyPass
 from agent_core.parsing.fast import parse_clean
 from agent_core.parsing.hints import hint_for
-from agent_core.parsing.json_reader import MAX_CHARS
+from agent_core.parsing.json_strict import MAX_CHARS
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates, reveal_labels, unwrap

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agent_core.messages import Action, Actions, FinalAnswer, FormatErrorCode, Ignored
 from agent_core.parsing.calls import Answer, Call
 from agent_core.parsing.ending import Ending, clean_answer, next_cut, residue
-from agent_core.parsing.labels import Label, label_at
+from agent_core.parsing.labels import Label, label_at, line_before
 from agent_core.parsing.notations import Found, skip_space
 from agent_core.parsing.outcome import Refusal
 from agent_core.parsing.places import Places
@@ -107,8 +107,10 @@ class Verdicts:
         text = self._text
         if pos >= len(text) or text[pos] in "{[｛" or text.startswith("<tool_response", pos):
             return False
-        line = text.rfind("\n", max(0, pos - 64), pos) + 1
-        label = label_at(text, line) if not text[line:pos].strip(" \t\r*") else None
+        before = line_before(text, pos)
+        if before is None or before.strip(" \t\r*"):
+            return True
+        label = label_at(text, pos - len(before))
         return label is None or not label.separated
 
     def answered_after(self, end: int) -> bool:

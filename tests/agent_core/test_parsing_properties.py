@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent_core.messages import Actions, FinalAnswer, FormatError, ParsedReply, ToolCall
 from agent_core.parsing import ReplyScanner, hint_for, loads_tolerant, parse_native, parse_reply
 from agent_core.parsing.hints import _EN, _ZH
-from agent_core.parsing.json_reader import JsonDamage
+from agent_core.parsing.json_document import JsonDamage
 
 TOOLS = ("get_weather", "add", "delete_file", "list_files", "查询天气")
 FINISH = st.sampled_from([None, "stop", "length"])
