@@ -14,7 +14,7 @@ from typing import IO, Any, Protocol, cast
 import structlog
 from opentelemetry import trace
 
-from harness.plain import plain, to_json, utf8
+from harness.plain import one_line, plain, to_json, utf8, visible
 from harness.redact import redactor
 
 try:
@@ -58,7 +58,7 @@ def configure(stream: Any = None, *, console: bool = False, level: str = "info")
     if console:
         text_stream = stream or sys.stderr
         render = structlog.dev.ConsoleRenderer(colors=text_stream.isatty(), pad_event_to=16)
-        processors = _processors(_never_raising(cast("structlog.typing.Processor", render)))
+        processors = _processors(_for_terminals(cast("structlog.typing.Processor", render)))
         factory = _factory(text_stream, "\n")
     else:
         processors = _processors(render_json)
@@ -120,9 +120,14 @@ def _processors(render: structlog.typing.Processor) -> list[structlog.typing.Pro
     ]
 
 
-def _never_raising(render: structlog.typing.Processor) -> structlog.typing.Processor:
+def _for_terminals(render: structlog.typing.Processor) -> structlog.typing.Processor:
+    """Make a renderer that never raises and whose values cannot steer the terminal."""
+
     def rendered(logger: Any, method: str, record: Record) -> str:
         try:
+            for key, value in record.items():
+                if isinstance(value, str):  # a traceback has lines, a value has none
+                    record[key] = visible(value) if key == "exception" else one_line(value)
             return utf8(str(render(logger, method, record)))
         except Exception:
             return to_json(record)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 MAX_DEPTH = 50
+# Controls of both sets, line breaks other than \n, and marks that turn the direction of text.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 def to_json(value: Any) -> str:
@@ -33,6 +38,21 @@ def utf8(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def visible(text: str) -> str:
+    """Text that cannot steer a terminal or a page: what would is spelled out, as `\\x1b`."""
+    return _STEERING.sub(_spelled, text)
+
+
+def one_line(text: str) -> str:
+    """The same on one line, so that nothing in it passes for a line of ours."""
+    return visible(text).replace("\n", "\\n")
+
+
+def _spelled(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def plain(value: Any, _depth: int = 0) -> Any:

@@ -8,16 +8,22 @@ and a template see no label, no role and no tag.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from agent_core.parsing.labels import label_at
 
 QUOTE = "| "
 
 _HIDDEN = r"[\s\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]{0,8}"
-_ROLE = re.compile(r"[\s*_#]{0,8}(?:ai|bot|developer|人类|机器人)[\s*_]{0,8}[:：]", re.IGNORECASE)
+_ROLE = re.compile(
+    r"(?:[\s*_#]{0,8}(?:ai|bot|developer|人类|机器人)|\#{1,6}\s{0,3}(?:instruction|response)s?)"
+    r"[\s*_]{0,8}[:：]",
+    re.IGNORECASE,
+)
+_LABEL_CHARS = 80  # a line is not read further for a label in full-width letters
 _TAG = re.compile(
     rf"""
-    (?: [<＜〈] | &lt;? | &\#0*60;? | &\#x0*3c;? | \\u003c | \\x3c | %3c )
+    (?: [<＜〈] | &(?:amp;){{0,4}}lt;? | &\#0*60;? | &\#x0*3c;? | \\u003c | \\x3c | %3c )
     (?= {_HIDDEN} (?:
         [|｜]                                        # <|im_start|>, DeepSeek's wide bars
       | (?: [/／] | %2f | &\#0*47;? | &\#x0*2f;? | &sol;? )? {_HIDDEN}
@@ -25,7 +31,7 @@ _TAG = re.compile(
           | invoke | observations? | retriev(?:ed|al) | context | documents? | passages?
           | knowledge | search_?results? | think(?:ing)? | reasoning | answer
           | system | user | assistant | (?:start|end)_of_turn | [be]os | s )
-        (?![\w-]) [^<>]{{0,100}} (?: [>＞〉] | &gt | &\# | \\u003e | \\x3e | %3e ) ) )
+        (?![\w-]) [^<>]{{0,100}} (?: [>＞〉] | &(?:amp;){{0,4}}gt | &\# | \\u003e | \\x3e | %3e ) ) )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -38,12 +44,21 @@ def inert(text: str) -> str:
     Such a line gets `| ` before it; such a tag begins with `‹` for `<`, such a token with `⟦`
     for `[`. Other text stays as it is. Doing it twice changes nothing more.
     """
-    text = _BRACKET.sub("⟦", _TAG.sub("‹", text))
-    return "\n".join(QUOTE + line if _announces(line) else line for line in text.split("\n"))
+    lines = without_tags(text).split("\n")
+    return "\n".join(QUOTE + line if _announces(line) else line for line in lines)
+
+
+def without_tags(text: str) -> str:
+    """Break tags and tokens only: for lines that are quoted already."""
+    return _BRACKET.sub("⟦", _TAG.sub("‹", text))
 
 
 def _announces(line: str) -> bool:
-    label = label_at(line, 0)
-    if label is not None and (label.separated or label.alone):
-        return True
-    return _ROLE.match(line) is not None
+    forms = [line]
+    if not line.isascii():
+        forms.append(unicodedata.normalize("NFKC", line[:_LABEL_CHARS]))
+    for text in forms:
+        label = label_at(text, 0)
+        if (label is not None and (label.separated or label.alone)) or _ROLE.match(text):
+            return True
+    return False

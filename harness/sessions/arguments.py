@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.messages import JsonObject
+from harness.plain import visible
 from harness.redact import redactor, register_environment
 from harness.sessions.errors import SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
@@ -148,11 +149,15 @@ def exit_codes() -> Iterator[None]:
         leave(INTERRUPTED)
     except ValidationError as error:
         for each in error.errors(include_url=False, include_input=False):
-            click.echo(f"Error: {'.'.join(map(str, each['loc']))}: {each['msg']}", err=True)
+            _complain(f"{'.'.join(map(str, each['loc']))}: {each['msg']}")
         leave(USAGE)
     except ConnectionFailed as error:
-        click.echo(f"Error: {redactor.text(str(error))}", err=True)
+        _complain(str(error))
         leave(UNREACHABLE)
     except (SessionError, ConfigError, OSError) as error:
-        click.echo(f"Error: {redactor.text(str(error))}", err=True)
+        _complain(str(error))
         leave(USAGE)
+
+
+def _complain(words: str) -> None:
+    click.echo(f"Error: {visible(redactor.text(words))}", err=True)

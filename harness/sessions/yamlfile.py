@@ -18,6 +18,7 @@ except ImportError:  # PyYAML built without libyaml: the same, slower
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
 _MAX_NODES = 2_000_000  # a small file whose aliases multiply would exhaust memory later
+_MAX_NUMBER = 400  # characters; base-60 numbers (`1:59:59`) take quadratic time, then overflow
 _WIDTH = 100
 _BREAKS_YAML_CHANGES = ("\x85", "\u2028", "\u2029", "\ufeff")
 
@@ -41,7 +42,7 @@ def load_yaml(text: str) -> Any:
     """
     try:
         data = yaml.load(text, _Loader)  # noqa: S506 - a subclass of the safe loader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
         raise SessionFormatError(f"expected a YAML file of plain data: {error}") from error
     _check_size(data)
     return data
@@ -53,18 +54,37 @@ def dump_yaml(data: Any) -> str:
 
 
 def _check_size(data: Any) -> None:
-    left, stack = _MAX_NODES, [data]
+    """Count what a document unfolds to, looking at every shared part once."""
+    too_many = _MAX_NODES + 1
+    sizes: dict[int, int] = {}
+    stack = [data] if _is_part(data) else []
     while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            stack.extend(node.values())
-        elif isinstance(node, list | tuple):
-            stack.extend(node)
-        left -= 1
-        if left < 0 or len(stack) > _MAX_NODES:
-            raise SessionFormatError(
-                f"the file unfolds to more than {_MAX_NODES:,} values: its aliases multiply"
-            )
+        node = stack[-1]
+        inside = node.values() if isinstance(node, dict) else node
+        if id(node) not in sizes:
+            sizes[id(node)] = too_many  # until it is counted: what holds itself has no end
+            stack += [each for each in inside if _is_part(each) and id(each) not in sizes]
+            continue
+        stack.pop()
+        if sizes[id(node)] == too_many:
+            sizes[id(node)] = min(too_many, 1 + sum(sizes.get(id(each), 1) for each in inside))
+    if sizes.get(id(data)) == too_many:
+        raise SessionFormatError(
+            f"the file unfolds to more than {_MAX_NODES:,} values: its aliases multiply"
+        )
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, dict | list | tuple | set)
+
+
+def _number(construct: Any) -> Any:
+    def constructed(loader: Any, node: yaml.ScalarNode) -> Any:
+        if len(node.value) > _MAX_NUMBER:
+            raise ValueError(f"a number of {len(node.value):,} characters")
+        return construct(loader, node)
+
+    return constructed
 
 
 def _text(loader: Any, node: yaml.ScalarNode) -> Any:
@@ -97,7 +117,10 @@ def _dump_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=numbers)
 
 
-_PYTHON = "tag:yaml.org,2002:python/"
+_TAG = "tag:yaml.org,2002:"
+_PYTHON = f"{_TAG}python/"
+_Loader.add_constructor(f"{_TAG}int", _number(_Loader.construct_yaml_int))
+_Loader.add_constructor(f"{_TAG}float", _number(_Loader.construct_yaml_float))
 _Loader.add_constructor(_PYTHON + "str", _text)
 _Loader.add_constructor(_PYTHON + "unicode", _text)
 _Loader.add_constructor(_PYTHON + "tuple", _tuple)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from harness.otel_env import traces_url
 from harness.otlp_json import trace_files
+from harness.plain import one_line
 from harness.sessions.errors import SessionError
 from harness.telemetry import TRACES
 from harness.trace.diff import causes, compare, render
@@ -68,7 +69,7 @@ def list_command(directory: Path, *, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(facts, ensure_ascii=False))
         else:
-            click.echo("  ".join(str(facts[key]) for key in _COLUMNS))
+            click.echo(one_line("  ".join(str(facts[key]) for key in _COLUMNS)))
 
 
 @trace_command.command("show")
@@ -127,7 +128,7 @@ def diff_command(before: str, after: str, directory: Path, allow: tuple[str, ...
     )
     console = Console(highlight=False)
     for line in causes(difference):
-        console.print(line, markup=False)
+        console.print(one_line(line), markup=False)
     console.print(render(difference))
     if not difference.same:
         sys.exit(1)
@@ -226,7 +227,7 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except (TraceFileError, SessionError) as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(one_line(str(error))) from None
 
 
 def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:

@@ -10,6 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from harness import semconv
+from harness.plain import one_line
 from harness.trace.describe import duration, title
 from harness.trace.spans import TraceSpan
 
@@ -91,13 +92,13 @@ def causes(difference: Difference) -> list[str]:
 def render(difference: Difference) -> Tree:
     """The tree, with subtrees that are the same folded into one line."""
     span = difference.span
-    label = Text(f"{difference.mark} {title(span)}", style=_STYLES[difference.mark])
+    label = Text(one_line(f"{difference.mark} {title(span)}"), style=_STYLES[difference.mark])
     delta = _delta(difference)
     if delta:
         label.append(f"  {delta}", style="dim")
     tree = Tree(label)
     for detail in difference.details:
-        tree.add(Text(detail, style="yellow"))
+        tree.add(Text(one_line(detail), style="yellow"))
     same = 0
     for child in difference.children:
         if child.same:

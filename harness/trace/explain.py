@@ -8,6 +8,7 @@ from statistics import median
 from typing import Literal
 
 from harness import semconv
+from harness.plain import one_line
 from harness.trace.describe import duration, listed, tokens, window_share
 from harness.trace.spans import Trace, TraceSpan
 
@@ -45,8 +46,8 @@ def explain(trace: Trace) -> list[str]:
     root = trace.root
     found = findings(trace)
     if not found:
-        return [f"{_summary(root)}; nothing abnormal"]
-    lines = [_summary(root)] + [str(each) for each in found]
+        return [f"{one_line(_summary(root))}; nothing abnormal"]
+    lines = [one_line(each) for each in (_summary(root), *map(str, found))]
     if len(lines) > MAX_LINES:
         more = len(lines) - MAX_LINES + 1
         lines = [*lines[: MAX_LINES - 1], f"… and {more} more; see `agentrig trace show`"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import semconv
+from harness.plain import visible
 from harness.trace.describe import duration, facts, listed, title
 from harness.trace.explain import explain
 from harness.trace.spans import Trace, TraceSpan
@@ -58,7 +59,7 @@ def _text(value: Any) -> str:
     shown = "".join(
         chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(value)
     )
-    return html.escape(shown)
+    return html.escape(visible(shown))
 
 
 def _header(trace: Trace) -> Iterator[str]:
