@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Event
 from typing import Any
 
@@ -17,6 +17,7 @@ from agent_core.memory import WindowMemory
 from agent_core.messages import Language, Message, Protocol, RunResult
 from agent_core.parsing import StandardParser
 from agent_core.prompts import TEXTS, system_prompt
+from agent_core.streaming import StreamEvent, stream_run
 from agent_core.tools import FunctionCallExecutor, FunctionDefinition, running_call
 
 
@@ -166,3 +167,28 @@ class Agent:
             interrupt.partial_result = run.result(StopReason.CANCELLED)  # type: ignore[attr-defined]
             raise
         return result
+
+    def stream(
+        self, question: str, history: Sequence[Message] = (), *, cancel: Event | None = None
+    ) -> Iterator[StreamEvent]:
+        """Answer a question and tell what happens meanwhile.
+
+        Yields thoughts, actions, observations, pieces of the answer, and last the result.
+        Leaving the loop early cancels the run, and so does setting `cancel`. Pieces arrive
+        while the model writes if it streams (`stream=True`).
+
+        Raises:
+            Exception: whatever `run` raises.
+
+        Example:
+            >>> from agent_core.models import ScriptedModel
+            >>> agent = Agent(ScriptedModel(["Thought: easy.\\nFinal Answer: forty-two"]))
+            >>> for event in agent.stream("What is 6 * 7?"):
+            ...     print(type(event).__name__)
+            Thought
+            AnswerPiece
+            AnswerPiece
+            AnswerPiece
+            RunResult
+        """
+        return stream_run(self, question, history, cancel or Event())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from agent_core.messages import (
     ToolFailure,
     ToolFailureKind,
     Usage,
+    with_ids,
 )
 from agent_core.parallel import chains_of, run_parallel
 from agent_core.parsing import ReplyScanner
@@ -317,14 +318,6 @@ def _brief(question: str) -> str:
     """A question as a hint repeats it: one line, not too long."""
     line = " ".join(question.split())
     return line if len(line) <= _BRIEF_CHARS else line[:_BRIEF_CHARS] + "…"
-
-
-def with_ids(actions: Sequence[Action], index: int) -> list[Action]:
-    """The actions of a step, each with an id: its own, or one made of its place."""
-    return [
-        each if each.id is not None else replace(each, id=f"call_{index}_{number}")
-        for number, each in enumerate(actions, start=1)
-    ]
 
 
 def _timed_out(observation: Observation) -> bool:

@@ -5,8 +5,8 @@ Everything here is frozen: what has been recorded cannot change afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agent_core.errors import AgentError
@@ -122,6 +122,14 @@ class FinalAnswer:
 
     text: str
     labelled: bool = True
+
+
+def with_ids(actions: Sequence[Action], index: int) -> list[Action]:
+    """The actions of a step, each with an id: its own, or one made of its place."""
+    return [
+        each if each.id is not None else replace(each, id=f"call_{index}_{number}")
+        for number, each in enumerate(actions, start=1)
+    ]
 
 
 FormatErrorCode = Literal[
