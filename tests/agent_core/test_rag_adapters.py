@@ -1,4 +1,4 @@
-"""Ours inside LangChain and LlamaIndex; runs where these are installed (group `adapters`)."""
+"""Ours inside LangChain and LlamaIndex (dependency group `adapters`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ CHUNKS = chunk_text("# Ferry\n\nIt leaves at six.\n\n# Rent\n\nDue on the first.
 
 def test_a_langchain_retriever() -> None:
     """Documents with what it takes to cite."""
-    pytest.importorskip("langchain_core")
     found = langchain_retriever(LexicalRetriever(CHUNKS), top_k=1).invoke("when does it leave")
     assert [(each.id, each.metadata["source"], each.metadata["headings"]) for each in found] == [
         (CHUNKS[0].id, "a.md", ["Ferry"])
@@ -27,7 +26,6 @@ def test_a_langchain_retriever() -> None:
 
 def test_a_langchain_vector_store() -> None:
     """Adding, searching with scores and filters, deleting, and as a retriever."""
-    pytest.importorskip("langchain_core")
     store = langchain_vector_store(DenseRetriever(LetterEmbedder()))
     ids = store.add_texts(["aaa", "bbb"], [{"lang": "x"}, {"lang": "y"}], ids=["1", "2"])
     assert ids == ["1", "2"]
@@ -42,7 +40,6 @@ def test_a_langchain_vector_store() -> None:
 
 def test_a_llama_index_retriever() -> None:
     """Nodes with scores and offsets."""
-    pytest.importorskip("llama_index.core")
     nodes = llama_index_retriever(LexicalRetriever(CHUNKS)).retrieve("rent due")
     assert nodes[0].node.node_id == CHUNKS[1].id
     assert nodes[0].node.start_char_idx == CHUNKS[1].start
