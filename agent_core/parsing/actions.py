@@ -5,26 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agent_core.messages import JsonObject
 from agent_core.parsing.calls import (
-    NOTHING,
     Answer,
     Call,
     answer_text,
-    arguments_of,
-    nested_call,
     plain_arguments,
 )
 from agent_core.parsing.ending import clean_answer, next_cut
+from agent_core.parsing.inputs import InputReader
 from agent_core.parsing.json_strict import read_strict
-from agent_core.parsing.json_strings import starts_key
 from agent_core.parsing.labels import Label, label_at
 from agent_core.parsing.notations import TAGS, CallReader, Found, goes_on, skip_space
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.python_calls import read_arguments
-from agent_core.parsing.toolset import Toolset
+from agent_core.parsing.toolset import TOKEN, Toolset
 
-_TOKEN = re.compile(r"[`\"'*“‘「【\[<]*+(?P<name>[^\W\d][\w.-]*+)[`\"'*”’」】\]>]*+")
 _WORDS = re.compile(r"\S+\s+\S")
 _NO_ACTION = frozenset({
     "none",
@@ -38,7 +33,6 @@ _NO_ACTION = frozenset({
     "不需要",
     "没有",
 })
-_KEY_VALUE = re.compile(r"\s*+[\"'“]?[^\W\d]\w*+[\"'”]?\s*+[:：=]")
 _NAME_LIMIT = 300
 
 
@@ -59,7 +53,7 @@ class ActionReader:
         self._tools = tools
         self._log = log
         self._calls = calls
-        self._ended = ended
+        self.inputs = InputReader(text, tools, log, calls, ended=ended)
 
     def read(self, label: Label) -> Found | NoAction | None:
         """The call, the answer, or None where a weak label turns out to be prose."""
@@ -95,7 +89,7 @@ class ActionReader:
                     return None
                 raise Refusal("bad_name", "the JSON after the action label names no tool")
             if isinstance(found.content, Call) and found.content.arguments is None:
-                return self._input_of(found.content.name, found.end, found.notation)
+                return self.inputs.after_name(found.content.name, found.end, found.notation)
             return found
         return self._calls.bare(start) if text[pos] == "`" and start > pos + 1 else None
 
@@ -123,7 +117,7 @@ class ActionReader:
             self._log.add("name", pos, line, name)
         if not label.strong and not self._has_input(eol):
             return None
-        return self._input_of(name, eol, "labels")
+        return self.inputs.after_name(name, eol, "labels")
 
     def _has_input(self, pos: int) -> bool:
         """Whether the line under `pos` begins with the label of an input."""
@@ -149,28 +143,35 @@ class ActionReader:
     def _inline(self, pos: int, eol: int) -> Found | None:
         """`name(…)`, `name {…}` or `name[…]` on the line of the label."""
         text = self._text
-        token = _TOKEN.match(text, pos)
+        token = TOKEN.match(text, pos)
         if token is None or token.end() >= len(text):
             return None
         written, after = token["name"], token.end()
         name = self._tools.find(written)
         char = text[after]
         if char in "(（":
-            if text[skip_space(text, after + 1) :][:1] in (")", "）"):
+            inside = skip_space(text, after + 1)
+            if text[inside : inside + 1] in (")", "）"):
                 return None if name is None else self._empty_brackets(name, after)
             return self._called_or_described(written, after, eol)
+        if char in "[［" and name is not None:
+            return self._in_square_brackets(name, after)
+        return self._after_blank(written, after, eol)
+
+    def _after_blank(self, written: str, after: int, eol: int) -> Found | None:
+        """An input label, an object or brackets behind the name that ends at `after`."""
+        text = self._text
+        name = self._tools.find(written)
         at = min(skip_space(text, after), eol)
         if at < eol and text[at] in ",，:：" and name is not None:
             at = min(skip_space(text, at + 1), eol)
         label = label_at(text, at) if at > after and name is not None else None
         if name is not None and label is not None and label.kind == "input" and label.separated:
-            return self.input(name, label.end, "labels")
+            return self.inputs.under_label(name, label.end, "labels")
         if at < eol and text[at] in "{｛":
             name = self._tools.require(written)
             value, end = self._calls.json.read(at)
-            return Found(Call(name, self._arguments(name, value, at)), end, "inline")
-        if char in "[［" and name is not None:
-            return self._in_square_brackets(name, after)
+            return Found(Call(name, self.inputs.arguments(name, value, at)), end, "inline")
         if at < eol and text[at] in "(（" and name is not None:
             return self._maybe_described(name, at)
         return None
@@ -178,7 +179,7 @@ class ActionReader:
     def _empty_brackets(self, name: str, pos: int) -> Found:
         end = skip_space(self._text, pos + 1) + 1
         self._log.add("name", pos, "()", "")
-        return self._input_of(name, end, "labels")
+        return self.inputs.after_name(name, end, "labels")
 
     def _called_or_described(self, written: str, pos: int, eol: int) -> Found | None:
         """`name(…)`: a call, unless it can only be a description and an input follows."""
@@ -191,7 +192,7 @@ class ActionReader:
         self._log.rollback(mark)
         name = self._tools.require(written)
         self._log.add("name", pos, self._text[pos:eol], "")
-        return self._input_of(name, eol, "labels")
+        return self.inputs.after_name(name, eol, "labels")
 
     def _in_square_brackets(self, name: str, pos: int) -> Found:
         end = self._text.find("]", pos)
@@ -200,124 +201,22 @@ class ActionReader:
         start = skip_space(self._text, pos + 1)
         if self._text[start : start + 1] == "{":
             value, end = self._calls.json.read(start)
-            return Found(Call(name, self._arguments(name, value, start)), end, "inline")
+            return Found(Call(name, self.inputs.arguments(name, value, start)), end, "inline")
         inside = self._text[pos + 1 : end].strip().strip("\"'")
-        return Found(Call(name, plain_arguments(name, inside, self._tools, self._log, pos)), end + 1, "inline")  # fmt: skip
+        arguments = plain_arguments(name, inside, self._tools, self._log, pos)
+        return Found(Call(name, arguments), end + 1, "inline")
 
     def _maybe_described(self, name: str, pos: int) -> Found | None:
         """Brackets after a blank hold arguments, or a description of the tool."""
         mark = self._log.mark()
         try:
-            value, end = read_arguments(self._text, pos + 1, name, self._tools, self._log, goes_on)
+            value, end = read_arguments(
+                self._text, pos + 1, name, tools=self._tools, log=self._log, gap=goes_on
+            )
         except Refusal:
             self._log.rollback(mark)
             return None
-        return Found(Call(name, self._arguments(name, value, pos)), end, "pythonic")
-
-    # The input of a named tool.
-
-    def _input_of(self, name: str, pos: int, notation: str) -> Found:
-        """The arguments that follow the name which ends at `pos`."""
-        text = self._text
-        start = skip_space(text, pos)
-        if text[start : start + 1] in ("{", "｛") or text.startswith("```", start):
-            return self.input(name, pos, notation)
-        cut = next_cut(text, max(pos - 1, 0), inputs=True) if start < len(text) else None
-        if cut is None or cut.kind is None:
-            if self._ended and start >= len(text):
-                self._log.add("no_arguments", pos, "", "{}")
-                return Found(Call(name, {}), pos, notation)
-            raise Refusal(
-                "truncated" if not self._ended else "bad_arguments",
-                f"the reply ends before the arguments of {name}", tool=name,
-            )  # fmt: skip
-        if cut.kind == "action":
-            raise Refusal(
-                "ambiguous", f"{name} has no input, and another action follows", tool=name
-            )
-        if cut.kind == "input":
-            label = label_at(text, cut.pos)
-            return self.input(name, label.end if label else cut.pos, notation)
-        if text[start : cut.pos].strip():
-            raise Refusal(
-                "bad_arguments",
-                f"expected the arguments of {name}, got {snippet(text[start : cut.pos])!r}",
-                tool=name,
-            )
-        self._log.add("no_arguments", pos, "", "{}")
-        return Found(Call(name, {}), start, notation)
-
-    def input(self, name: str, pos: int, notation: str) -> Found:
-        """The arguments after the input label whose value begins at `pos`."""
-        text = self._text
-        start = self._calls.past_fence(pos)
-        if start >= len(text) or (goes_on(text, start) and text[start] != "["):
-            return self._no_input(name, pos, start, notation)
-        char = text[start]
-        token = _TOKEN.match(text, start)
-        if char in "{｛":
-            value, end = self._calls.json.read(start)
-            return Found(Call(name, self._arguments(name, value, start)), end, notation)
-        if token and token["name"] == name and text[token.end() : token.end() + 1] in ("(", "（"):
-            return self._calls.call(name, token.end(), notation)
-        if char == '"':
-            strict = read_strict(text, start)
-            if strict is not None:
-                value = arguments_of(name, strict[0], self._tools, self._log, start)
-                return Found(Call(name, value), strict[1], notation)
-        return self._plain(name, start, notation)
-
-    def _no_input(self, name: str, pos: int, start: int, notation: str) -> Found:
-        if start >= len(self._text) and not self._ended:
-            raise Refusal("truncated", f"the reply ends before the arguments of {name}")
-        self._log.add("no_arguments", pos, "", "{}")
-        return Found(Call(name, {}), start, notation)
-
-    def _plain(self, name: str, start: int, notation: str) -> Found:
-        """Words instead of an object."""
-        text = self._text
-        eol = text.find("\n", start)
-        line = text[start : eol if eol >= 0 else len(text)].strip()
-        if line.strip("`.。").lower() in NOTHING and (eol >= 0 or self._ended):
-            self._log.add("no_arguments", start, line, "{}")
-            return Found(Call(name, {}), start + len(line), notation)
-        cut = next_cut(text, start)
-        found = self._object_in_prose(name, start, cut.pos, notation)
-        if found is not None:
-            return found
-        if cut.kind is None and not self._ended:
-            raise Refusal("truncated", f"the reply may end inside the input of {name}")
-        words = clean_answer(text[start : cut.pos])
-        key = _KEY_VALUE.match(words)
-        if key is not None and self._names_parameter(name, key.group()):
-            raise Refusal("bad_arguments", f"expected JSON, got {snippet(words)!r}", tool=name)
-        return Found(Call(name, plain_arguments(name, words, self._tools, self._log, start)), cut.pos, notation)  # fmt: skip
-
-    def _object_in_prose(self, name: str, start: int, end: int, notation: str) -> Found | None:
-        """The first object after words such as "here is the input:"."""
-        text = self._text
-        at = text.find("{", start, end)
-        if at < 0 or at - start > _NAME_LIMIT or any(mark in text[start:at] for mark in "\"'`[("):
-            return None
-        if not starts_key(text, skip_space(text, at + 1)):
-            return None
-        value, after = self._calls.json.read(at)
-        if self._tools.plain_parameter(name) and not all(
-            self._tools.declares(name, key) for key in value
-        ):
-            return None
-        self._log.add("prose", start, text[start:at], "")
-        return Found(Call(name, self._arguments(name, value, at)), after, notation)
-
-    def _names_parameter(self, name: str, written: str) -> bool:
-        return self._tools.declares(name, written.strip(" \t\n\"'“”:：="))
-
-    def _arguments(self, name: str, value: JsonObject, at: int) -> JsonObject:
-        inner = nested_call(name, value)
-        if inner is not None and not self._tools.declares(name, "name"):
-            self._log.add("nested_call", at, "arguments", "")
-            value = inner
-        return arguments_of(name, value, self._tools, self._log, at)
+        return Found(Call(name, self.inputs.arguments(name, value, pos)), end, "pythonic")
 
     # Final Answer where a tool belongs.
 

@@ -47,18 +47,18 @@ def past_block(text: str, first: int) -> int:
         return end + 1 if end >= 0 else len(text)
     if char in "`~'\"":
         fence = _FENCE.match(text, first)
-        if fence is None:
-            return first
-        end = past_fence(text, fence.end(), fence[1])
+        end = past_fence(text, fence.end(), fence[1]) if fence else first
         return end if end < len(text) or char in "`~" else first
-    if char == "<":
-        element = _ELEMENT.match(text, first)
-        closer = f"</{element[1]}>" if element else "-->"
-        if element is None and not text.startswith("<!--", first):
-            return first
-        end = text.find(closer, first, first + _ELEMENT_LIMIT)
-        return end + len(closer) if end >= 0 else first
-    return first
+    return _past_element(text, first) if char == "<" else first
+
+
+def _past_element(text: str, first: int) -> int:
+    element = _ELEMENT.match(text, first)
+    if element is None and not text.startswith("<!--", first):
+        return first
+    closer = f"</{element[1]}>" if element else "-->"
+    end = text.find(closer, first, first + _ELEMENT_LIMIT)
+    return end + len(closer) if end >= 0 else first
 
 
 def past_quotation(text: str, line: int) -> int:

@@ -91,7 +91,7 @@ def _from_object(
         return _keyed_by_name(value, tools, log, at, more)
     name = _only(value, name_keys, "name")
     if not argument_keys:
-        return _flat(value, name, name_keys, tools, log, at, more)
+        return _flat(value, name, name_keys, tools=tools, log=log, at=at, more=more)
     if not isinstance(name, str):
         raise Refusal("bad_name", f"expected the name of a tool, got {name!r:.80}")
     if len(argument_keys) > 1:
@@ -145,6 +145,7 @@ def _flat(
     value: JsonObject,
     name: JsonValue,
     name_keys: list[str],
+    *,
     tools: Toolset,
     log: RepairLog,
     at: int,
@@ -165,9 +166,10 @@ def _flat(
         schema is not None and not all(tools.declares(known, k) for k in rest)
     ):
         raise Refusal(
-            "bad_arguments", f"expected the arguments of {known} in one object, got {list(rest)!r:.80}",
+            "bad_arguments",
+            f"expected the arguments of {known} in one object, got {list(rest)!r:.80}",
             tool=known,
-        )  # fmt: skip
+        )
     log.add("flat", at, ", ".join(rest), "arguments")
     return Call(known, arguments_of(known, rest, tools, log, at), more)
 

@@ -7,18 +7,19 @@ thinking block, inside the JSON of a call. Labels and tags count only where a mo
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from collections.abc import Callable
 
 from agent_core.messages import FinalAnswer, Ignored
 from agent_core.parsing.actions import ActionReader, NoAction
 from agent_core.parsing.blocks import past_block, past_fence, past_quotation
 from agent_core.parsing.ending import clean_answer, residue, turn_in
-from agent_core.parsing.labels import LABEL_HEAD, Label, label_at, line_before
+from agent_core.parsing.labels import LABEL_HEAD, Label, LabelKind, label_at, line_before
 from agent_core.parsing.notations import TAGS, CallReader, skip_space, tag_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.places import Places
+from agent_core.parsing.prose import call_in_prose, is_blank, meant_as_call
 from agent_core.parsing.standing import Standing
-from agent_core.parsing.toolset import Toolset, visible
+from agent_core.parsing.toolset import Toolset
 from agent_core.parsing.verdicts import Decided, Thinking, Verdicts
 
 _DULL = re.compile(
@@ -30,6 +31,9 @@ _JSON = re.compile(
     r"[{｛]\s*+(?:[\"'“”‘’＂{｛}]|\w++\s*+[:：])|[\[［]\s*+(?:[{｛]|\w++[(（])|[^{｛\[［]"
 )
 _PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+[{｛]")
+_INLINE_ACTION = re.compile(
+    r"(?:^|[.。!！?？;；]\s*)(?:Action|行动|动作|行動|動作)\s*[:：]\s*(\S+)\s*\Z", re.IGNORECASE
+)
 _MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
 _MAX_RESTARTS = 100
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
@@ -63,6 +67,14 @@ class ReplyPass:
         self._places = Places(text)
         self._verdicts = Verdicts(text, ended=ended, cut=cut)
         self._at = Standing(text)
+        self._acts: dict[LabelKind, Callable[[Label], Step]] = {
+            "thought": self._thought,
+            "action": self._action,
+            "input": self._stray_input,
+            "observation": self._observation,
+            "final": self._final,
+            "question": self._question,
+        }
         self._line_of = (-1, 0)
         self._attempts = 0
         self._labels = 0
@@ -267,7 +279,6 @@ class ReplyPass:
         """Act on a label; None where it is a word of prose."""
         if not self._counts(label):
             return None
-        text = self._text
         if self._at.indent < 0:
             self._at.indent = label.indent
         elif label.indent >= self._at.indent + 4:
@@ -276,24 +287,18 @@ class ReplyPass:
         if quoted >= 0:
             self._at.data_end = quoted
             return quoted, False
-        if label.kind == "thought":
-            self._at.label_seen = True
-            self._at.thought_at = label.end if self._at.thought_at < 0 else self._at.thought_at
-            return label.end, False
-        if label.kind == "observation":
-            return self._observation()
-        if label.kind == "final":
-            return self._final(label)
-        if label.kind == "action":
-            return self._action(label)
-        if label.kind == "input":
-            if not label.strong and not self._at.label_seen:
-                return None
-            return self._stray_input(label)
-        if label.kind == "question" and not self._at.prose and not self._at.label_seen:
-            end = text.find("\n", label.end)
-            return (end + 1, True) if end >= 0 else None
-        return None
+        act = self._acts.get(label.kind)
+        return act(label) if act is not None else None
+
+    def _thought(self, label: Label) -> Step:
+        self._at.label_seen = True
+        self._at.thought_at = label.end if self._at.thought_at < 0 else self._at.thought_at
+        return label.end, False
+
+    def _question(self, label: Label) -> Step:
+        """The question, repeated at the start of the reply, is passed over."""
+        end = self._text.find("\n", label.end)
+        return (end + 1, True) if self._at.leading and end >= 0 else None
 
     def _counts(self, label: Label) -> bool:
         """Whether a label without a colon is one."""
@@ -313,7 +318,7 @@ class ReplyPass:
             return self._tools.find(line) is not None
         return label.kind == "input" and line[:1] in ("{", "`")
 
-    def _observation(self) -> Step:
+    def _observation(self, label: Label) -> Step:
         """An observation before any decision: nothing after it counts."""
         if self._at.leading:
             raise Refusal("invented_observation", "the reply begins with an observation")
@@ -323,6 +328,8 @@ class ReplyPass:
 
     def _stray_input(self, label: Label) -> Step:
         """An input without an action label; the action may end the thought before it."""
+        if not label.strong and not self._at.label_seen:
+            return None
         if self._at.no_action:
             return label.end, False
         before = self._text[max(0, label.start - 200) : label.start].rstrip().rsplit("\n", 1)[-1]
@@ -332,11 +339,10 @@ class ReplyPass:
             raise Refusal("no_decision", "an input without an action")
         self._at.label_seen = True
         self._log.add("inline_label", label.start, inline.group().strip(), name)
-        found = self._actions.input(name, label.end, "labels")
+        found = self._actions.inputs.under_label(name, label.end, "labels")
         return self._step(self._verdicts.announced(found, label.start, self._at))
 
     def _final(self, label: Label) -> Step:
-        text = self._text
         if self._native and self._at.prose and not self._at.label_seen:
             return None
         return self._step(self._verdicts.answer(label, self._at))
@@ -395,41 +401,26 @@ class ReplyPass:
     # No decision.
 
     def _undecided(self) -> Decided:
-        text = self._text
-        prose = self._at.spoken(self._at.begin, len(text))
-        words = clean_answer(prose)
-        if visible(words).strip("`~ \n") in ("", "json", "null", "None", "{}", "[]"):
+        """What a reply without an action and without a label for an answer is."""
+        words = clean_answer(self._at.spoken(self._at.begin, len(self._text)))
+        if is_blank(words):
             raise Refusal("empty", "the reply is empty")
         if self._at.label_seen or self._at.no_action:
             raise Refusal(
-                self._verdicts.unfinished,
-                "the reply holds neither an action nor an answer",
+                self._verdicts.unfinished, "the reply holds neither an action nor an answer"
             )
         call = self._call_after_prose()
         if call is not None:
             return call
-        if self._meant_as_call(words):
+        if meant_as_call(words, self._tools):
             raise Refusal("no_decision", "something like an action, under no known label")
         cut = turn_in(words)
         ignored = (Ignored("observation", words[cut:]),) if cut < len(words) else ()
         return Decided(FinalAnswer(words[:cut].rstrip(), labelled=False), "", ignored)
 
-    def _meant_as_call(self, words: str) -> bool:
-        """Whether a line ends in a tool's name after a colon and JSON stands under it."""
-        lines = words.split("\n", 40)[:40]
-        for line, below in pairwise(lines):
-            name = _AFTER_COLON.search(line[-100:])
-            if name is not None and "{" in below and self._tools.find(name[1]):
-                return True
-        return False
-
     def _call_after_prose(self) -> Decided | None:
         """A call at the very end of a line of prose, if the reply is known to end with it."""
-        text = self._text
-        found = [
-            text.find(opening, max(self._at.begin, self._at.data_end)) for opening in _INLINE_CALLS
-        ]
-        pos = min((at for at in found if at >= 0), default=-1)
+        pos = call_in_prose(self._text, max(self._at.begin, self._at.data_end))
         if pos < 0 or self._places.quoted(pos) or self._attempts >= _ATTEMPTS:
             return None
         self._at.prose = True
@@ -439,12 +430,3 @@ class ReplyPass:
             return step
         self._log.rollback(mark)
         return None
-
-
-_AFTER_COLON = re.compile(r"[:：=>][ \t]*+([^:：=>\n]+)\Z")
-_INLINE_CALLS = (
-    '{"name"', '{ "name"', "{'name'", '{"tool', '{"function', '{"action"', '{"type"', "{name:",
-)  # fmt: skip
-_INLINE_ACTION = re.compile(
-    r"(?:^|[.。!！?？;；]\s*)(?:Action|行动|动作|行動|動作)\s*[:：]\s*(\S+)\s*\Z", re.IGNORECASE
-)

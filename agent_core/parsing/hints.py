@@ -37,13 +37,15 @@ _EN: dict[FormatErrorCode, str] = {
     "empty": "Your reply was empty. Write:\n{action}\nor:\n{answer}",
     "no_decision": "Write an action or an answer, each label at the start of its own line:\n"
                    "{action}\nor:\n{answer}",
-    "truncated": "Your reply was cut off, so nothing was run. Write a short thought, then:\n{action}",
+    "truncated": "Your reply was cut off, so nothing was run. Write a short thought, then:\n"
+                 "{action}",
     "bad_json": "The JSON of the action is broken. Use double quotes, close every bracket, "
                 "escape quotes inside a value as \\\". Write:\n{action}",
     "bad_arguments": "The arguments must be one JSON object with real values{parameters}. "
                      "Write:\n{action}",
     "bad_name": "Name one tool: {tools}. Write:\n{action}",
-    "unknown_tool": "There is no such tool. The tools are: {tools}. Write:\n{action}\nor:\n{answer}",
+    "unknown_tool": "There is no such tool. The tools are: {tools}. "
+                    "Write:\n{action}\nor:\n{answer}",
     "ambiguous": "The action can be read in two ways. Give each name and value once, and double "
                  "every backslash. Write:\n{action}",
     "unsafe": "Arguments must be plain JSON values: no code, no NaN, no Infinity. Write:\n{action}",
@@ -57,7 +59,8 @@ _ZH: dict[FormatErrorCode, str] = {
     "empty": "你的回复是空的。请写：\n{action}\n或者：\n{answer}",
     "no_decision": "请写一个行动或一个回答，每个标签都放在行首：\n{action}\n或者：\n{answer}",
     "truncated": "你的回复被截断，没有执行。请把思考写短，然后写：\n{action}",
-    "bad_json": "行动里的 JSON 有错误。请用双引号，括号要成对，值里面的引号写成 \\\"。请写：\n{action}",
+    "bad_json": "行动里的 JSON 有错误。请用双引号，括号要成对，"
+                "值里面的引号写成 \\\"。请写：\n{action}",
     "bad_arguments": "参数必须是一个 JSON 对象，写真实的值{parameters}。请写：\n{action}",
     "bad_name": "请写一个工具名：{tools}。请写：\n{action}",
     "unknown_tool": "没有这个工具。可用的工具：{tools}。请写：\n{action}\n或者：\n{answer}",

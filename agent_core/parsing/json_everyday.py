@@ -38,6 +38,8 @@ _LITERALS: dict[str, JsonValue] = {
 
 def take_members(text: str, pos: int, items: JsonObject, log: RepairLog) -> int:
     """Take members into `items`; the offset of the first one left, or of the closer."""
+    start = pos
+    quotes = False
     while (found := _MEMBER.match(text, pos)) is not None:
         quoted, single, bare, words, single_words, number, literal = found.groups()
         key = quoted if quoted is not None else single if bare is None else bare
@@ -52,10 +54,11 @@ def take_members(text: str, pos: int, items: JsonObject, log: RepairLog) -> int:
                 log.add("literal", found.start(7), literal, json.dumps(value))
         if bare is not None:
             log.add("bare_key", pos, bare, f'"{bare}"')
-        if single is not None or single_words is not None:
-            log.add("quotes", pos, "''", '""')
+        quotes = quotes or single is not None or single_words is not None
         items[key] = value
         pos = found.end()
+    if quotes:
+        log.add("quotes", start, "''", '""')
     return pos
 
 

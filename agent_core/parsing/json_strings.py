@@ -50,7 +50,13 @@ Gap = Callable[[str, int], bool]
 """Whether at this visible character the reply goes on after the JSON (label, fence, tag)."""
 
 
-def never(text: str, pos: int) -> bool:
+def skip_blank(text: str, pos: int) -> int:
+    """The next visible character."""
+    found = _SPACE.match(text, pos)
+    return found.end() if found else pos
+
+
+def never(_text: str, _pos: int) -> bool:
     """The gap of a text that is nothing but JSON: there is none."""
     return False
 
@@ -103,10 +109,7 @@ class StringReader:
             end = found.end() if found else at
             parts.append(text[at:end])
             if end >= len(text):
-                if quote == '"' and not self.mixed and "”" in text[pos:]:
-                    self.mixed = True  # `"` may be closed by a curly quote, in this reply
-                    return self.read(pos, is_key=is_key, in_object=in_object)
-                raise Refusal("truncated", f"the reply ends inside the string at {pos}")
+                return self._unclosed(pos, is_key=is_key, in_object=in_object)
             char = text[end]
             if char == "\\":
                 piece, at, kind = self._escape(end)
@@ -126,23 +129,35 @@ class StringReader:
                 if len(inner) > _MAX_INNER:
                     raise Refusal("bad_json", f"the string at {pos} is full of bare quotes")
         value = "".join(parts)
-        if is_key and inner:
-            raise Refusal("bad_json", f"quotes inside the key at {pos}")
-        if inner and len(inner) % 2 and not text[end + 1 :].strip():
-            raise Refusal("truncated", f"the string at {pos} may be cut")
-        if labelled and inner:
-            raise Refusal("truncated", f"the string at {pos} runs on over a label")
-        self._judge(pos, end, value, inner, escapes)
+        if inner:
+            self._judge_inner(pos, end, inner, is_key=is_key, labelled=labelled)
+            self._log.add("inner_quotes", pos, text[pos : end + 1], value)
+        self._judge(pos, end, value, escapes)
         return value, end + 1
 
-    def _judge(self, pos: int, end: int, value: str, inner: list[int], escapes: str) -> None:
+    def _unclosed(self, pos: int, *, is_key: bool, in_object: bool) -> tuple[str, int]:
+        """Read once more, for a reply in which a curly quote may close a straight one."""
+        if self._text[pos] == '"' and not self.mixed and self._text.find("”", pos) >= 0:
+            self.mixed = True
+            return self.read(pos, is_key=is_key, in_object=in_object)
+        raise Refusal("truncated", f"the reply ends inside the string at {pos}")
+
+    def _judge_inner(
+        self, pos: int, end: int, inner: list[int], *, is_key: bool, labelled: bool
+    ) -> None:
+        """Quotes that stand inside a string are part of it only where nothing speaks against."""
+        if is_key:
+            raise Refusal("bad_json", f"quotes inside the key at {pos}")
+        at_end = skip_blank(self._text, end + 1) >= len(self._text)
+        if labelled or (len(inner) % 2 and at_end):
+            raise Refusal("truncated", f"the string at {pos} may be cut, or runs on over a label")
+        self._pair_up(pos, inner)
+
+    def _judge(self, pos: int, end: int, value: str, escapes: str) -> None:
         if "kept" in escapes and "letter" in escapes:
             raise Refusal(
                 "ambiguous", f"single backslashes in the string at {pos} can be read in two ways"
             )
-        if inner:
-            self._pair_up(pos, inner)
-            self._log.add("inner_quotes", pos, self._text[pos : end + 1], value)
         if self._text[pos] != '"' or self._text[end] != '"':
             self._log.add("quotes", pos, self._text[pos] + self._text[end], '""')
         if not value.isascii() or "letter" in escapes or "unicode" in escapes:

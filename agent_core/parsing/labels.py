@@ -27,7 +27,8 @@ _WORDS: tuple[tuple[LabelKind, bool, Language, str], ...] = (
     ("final", False, "en", r"answer|final"),
     ("question", False, "en", r"question"),
     ("turn", False, "en", r"user|human|assistant|system"),
-    ("input", True, "zh", r"(?:行动|动作|行動|動作|操作|工具|函数)[ \t]*+(?:[0-9]{1,3}+[ \t]*+)?(?:的)?(?:输入|輸入|参数|參數)"),
+    ("input", True, "zh", r"(?:行动|动作|行動|動作|操作|工具|函数)[ \t]*+(?:[0-9]{1,3}+[ \t]*+)?"
+                          r"(?:的)?(?:输入|輸入|参数|參數)"),
     ("final", True, "zh", r"最[终終后後](?:的)?(?:答案|回答|答复|答覆|回复|回覆|结果|結果)"),
     ("observation", True, "zh", r"(?:观察|觀察|観察|观测|觀測)(?:到的)?(?:结果|結果)?"
                                 r"|工具(?:的)?(?:输出|輸出|结果|結果|返回)(?:结果|結果)?"),
@@ -56,7 +57,7 @@ _TAIL = (
     r"(?:[ \t]*+[#№]?[0-9０-９]{1,3}+(?![\w.]))?+"  # number
     r"(?:[ \t]*+[（(\[][^()（）\[\]\n:：]{1,20}+[)）\]])?+"  # translation
     r"(?:[ \t]*+[/|]?[ \t]*+(?:thought|action(?:[ ]input)?|observation|final[ ]answer"
-    r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))(?![A-Za-z_]))?+"  # both languages
+    r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))(?![A-Za-z_]))?+"  # bilingual
     r"(?P<unbracket>[】\]］」〕）)>]?+)"
     r"(?P<bold_before>[*_]{0,3}+)" + _BLANK
 )

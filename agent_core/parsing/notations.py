@@ -122,10 +122,7 @@ class CallReader:
             return self._llama_function(pos)
         while opening := _OPENING.match(text, skip_space(text, pos)):
             pos = opening.end()
-        if notation == "deepseek":
-            found = self._deepseek(pos)
-        else:
-            found = self.bare(pos, notation)
+        found = self._deepseek(pos) if notation == "deepseek" else self.bare(pos, notation)
         if found is None or found.content is None:
             pos = skip_space(text, pos)
             if pos >= len(text):
@@ -160,17 +157,22 @@ class CallReader:
         at = skip_space(text, marker.end()) if marker else skip_space(text, after)
         if text[at : at + 1] in ("{", "｛"):
             name = self._tools.require(word.group())
-            value, end = self.json.read(at)
-            return Found(Call(name, arguments_of(name, value, self._tools, self._log, at)), end, notation)  # fmt: skip
+            return self._with_arguments(name, at, notation)
         if text[after : after + 1] in ("(", "（"):
             return self.call(word.group(), after, "pythonic")
         return None
+
+    def _with_arguments(self, name: str, pos: int, notation: str) -> Found:
+        """The call of `name` whose arguments are the JSON at `pos`."""
+        value, end = self.json.read(pos)
+        arguments = arguments_of(name, value, self._tools, self._log, pos)
+        return Found(Call(name, arguments), end, notation)
 
     def call(self, written: str, pos: int, notation: str) -> Found:
         """The call whose opening bracket is at `pos`."""
         name = self._tools.find(written.removesuffix(".call"))
         arguments, end = read_arguments(
-            self._text, pos + 1, written, self._tools, self._log, goes_on
+            self._text, pos + 1, written, tools=self._tools, log=self._log, gap=goes_on
         )
         name = name or self._tools.require(written)
         arguments = arguments_of(name, arguments, self._tools, self._log, pos)
@@ -216,10 +218,7 @@ class CallReader:
         at = self.past_fence(end + 1)
         if self._text[at : at + 1] not in ("{", "｛"):
             raise Refusal("bad_json", f"expected the arguments of {name} as JSON", tool=name)
-        value, end = self.json.read(at)
-        return Found(
-            Call(name, arguments_of(name, value, self._tools, self._log, at)), end, "llama3"
-        )
+        return self._with_arguments(name, at, "llama3")
 
     def _deepseek(self, pos: int) -> Found | None:
         """`function<sep>name` and a fence with the arguments, or `name<sep>{…}`."""
@@ -237,7 +236,8 @@ class CallReader:
         if separator is not None and written == "function":
             word = _NAME.match(text, skip_space(text, after))
             if word is None:
-                raise Refusal("bad_name", f"expected the name of a tool, got {text[after : after + 20]!r}")  # fmt: skip
+                near = text[after : after + 20]
+                raise Refusal("bad_name", f"expected the name of a tool, got {near!r}")
             written, after = word.group(), word.end()
         name = self._tools.require(written)
         at = self.past_fence(after)
@@ -245,7 +245,4 @@ class CallReader:
             raise Refusal("truncated", f"the reply ends before the arguments of {name}")
         if text[at] not in "{｛":
             raise Refusal("bad_json", f"expected the arguments of {name} as JSON", tool=name)
-        value, end = self.json.read(at)
-        return Found(
-            Call(name, arguments_of(name, value, self._tools, self._log, at)), end, "deepseek"
-        )
+        return self._with_arguments(name, at, "deepseek")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent_core.messages import JsonObject
+from agent_core.messages import JsonObject, JsonValue
 from agent_core.parsing.json_reader import JsonReader
 from agent_core.parsing.json_strings import Gap
 from agent_core.parsing.outcome import Refusal, RepairLog
@@ -17,7 +17,7 @@ _CLOSE = ")）"
 
 
 def read_arguments(
-    text: str, pos: int, name: str, tools: Toolset, log: RepairLog, gap: Gap
+    text: str, pos: int, name: str, *, tools: Toolset, log: RepairLog, gap: Gap
 ) -> tuple[JsonObject, int]:
     """Arguments and end of the bracketed list whose first character is at `pos`."""
     json_reader = JsonReader(text, log, gap=gap, python=True)
@@ -36,7 +36,10 @@ def read_arguments(
             return arguments, pos + 1
         keyword = _KEYWORD.match(text, pos)
         if keyword is None:
-            return _positional(text, pos, name, tools, log, json_reader, arguments)
+            if arguments:
+                raise Refusal("unsafe", f"{text[pos : pos + 20]!r} is no named argument")
+            value, end = _positional(text, pos, json_reader)
+            return _only_argument(name, value, tools, log, pos), end
         value, pos = json_reader.read(keyword.end())
         if keyword[1] in arguments:
             raise Refusal("ambiguous", f"the argument {keyword[1]!r} is given twice")
@@ -66,26 +69,23 @@ def _closed(text: str, pos: int) -> int:
     return pos + 1
 
 
-def _positional(
-    text: str,
-    pos: int,
-    name: str,
-    tools: Toolset,
-    log: RepairLog,
-    reader: JsonReader,
-    arguments: JsonObject,
-) -> tuple[JsonObject, int]:
-    """One argument without a name, where the schema leaves no doubt which it is."""
+def _positional(text: str, pos: int, reader: JsonReader) -> tuple[JsonValue, int]:
+    """One argument without a name, and the end of the call."""
     if text[pos] == "*" or _NAME.match(text, pos):
         reader.read(pos)  # a bare name is refused there as code
         raise Refusal("unsafe", f"{text[pos : pos + 20]!r} is no literal argument")
     value, end = reader.read(pos)
-    end = _closed(text, reader.skip(end))
+    return value, _closed(text, reader.skip(end))
+
+
+def _only_argument(
+    name: str, value: JsonValue, tools: Toolset, log: RepairLog, pos: int
+) -> JsonObject:
+    """The parameter a lone value fills, where the schema leaves no doubt which it is."""
     parameter = tools.plain_parameter(name)
-    if parameter is None or arguments or not isinstance(value, str):
+    if parameter is None or not isinstance(value, str):
         raise Refusal(
-            "bad_arguments", f"the arguments of {name} have no names: {text[pos:end]!r:.80}",
-            tool=name,
-        )  # fmt: skip
-    log.add("positional", pos, text[pos:end], parameter)
-    return {parameter: value}, end
+            "bad_arguments", f"the arguments of {name} have no names: {value!r:.80}", tool=name
+        )
+    log.add("positional", pos, value, parameter)
+    return {parameter: value}

@@ -55,7 +55,9 @@ def parse_reply(
     toolset = Toolset.of(tools)
     log = RepairLog()
     try:
-        decided = _decide(text, toolset, log, protocol, finish_reason, max_chars)
+        decided = _decide(
+            text, toolset, log, protocol=protocol, finish_reason=finish_reason, max_chars=max_chars
+        )
     except Refusal as refusal:
         safe, _ = mend_surrogates(text[:_SAMPLE])
         return ParsedReply(
@@ -72,6 +74,7 @@ def _decide(
     text: str,
     tools: Toolset,
     log: RepairLog,
+    *,
     protocol: Protocol | None,
     finish_reason: str | None,
     max_chars: int,
@@ -96,7 +99,9 @@ def _decide(
 def is_complete(text: str, *, tools: Toolset, protocol: Protocol | None) -> bool:
     """Whether no further text can change the decision that `text` holds."""
     try:
-        return _decide(text, tools, RepairLog(), protocol, None, MAX_CHARS).complete
+        return _decide(
+            text, tools, RepairLog(), protocol=protocol, finish_reason=None, max_chars=MAX_CHARS
+        ).complete
     except Refusal:
         return False
 

@@ -29,6 +29,9 @@ _PHRASES = (
     re.compile(r"(?:使用|调用|調用)?\s*+([^\s工函]++)\s*+(?:工具|函数|函數)?"),
     re.compile(r"(?:使用|调用|調用)\s*+(.+?)(?:工具|函数|函數)?"),
 )
+TOKEN = re.compile(r"[`\"'*“‘「【\[<]*+(?P<name>[^\W\d][\w.-]*+)[`\"'*”’」】\]>]*+")
+"""A name as it may stand in a line, with the marks round it."""
+
 _FINAL = re.compile(
     r"(?:final[\s_-]*(?:answer|response|reply)|finish|最[终終后後](?:的)?(?:答案|回答|答复|回复|答覆|回覆))",
     re.IGNORECASE,

@@ -1,0 +1,135 @@
+"""The input of a named tool: an object, words, nothing; under its label or right after the name."""
+
+from __future__ import annotations
+
+import re
+
+from agent_core.messages import JsonObject
+from agent_core.parsing.calls import NOTHING, Call, arguments_of, nested_call, plain_arguments
+from agent_core.parsing.ending import clean_answer, next_cut
+from agent_core.parsing.json_strict import read_strict
+from agent_core.parsing.json_strings import starts_key
+from agent_core.parsing.labels import label_at
+from agent_core.parsing.notations import CallReader, Found, goes_on, skip_space
+from agent_core.parsing.outcome import Refusal, RepairLog, snippet
+from agent_core.parsing.toolset import TOKEN, Toolset
+
+_KEY_VALUE = re.compile(r"\s*+[\"'“]?[^\W\d]\w*+[\"'”]?\s*+[:：=]")
+_WORDS_BEFORE = 300  # characters that may introduce an object
+
+
+class InputReader:
+    """Reads the arguments of a tool whose name is known."""
+
+    def __init__(
+        self, text: str, tools: Toolset, log: RepairLog, calls: CallReader, *, ended: bool
+    ) -> None:
+        self._text = text
+        self._tools = tools
+        self._log = log
+        self._calls = calls
+        self._ended = ended
+
+    def after_name(self, name: str, pos: int, notation: str) -> Found:
+        """The arguments that follow the name which ends at `pos`."""
+        text = self._text
+        start = skip_space(text, pos)
+        if text[start : start + 1] in ("{", "｛") or text.startswith("```", start):
+            return self.under_label(name, pos, notation)
+        cut = next_cut(text, max(pos - 1, 0), inputs=True) if start < len(text) else None
+        if cut is None or cut.kind is None:
+            if self._ended and start >= len(text):
+                self._log.add("no_arguments", pos, "", "{}")
+                return Found(Call(name, {}), pos, notation)
+            raise Refusal(
+                "truncated" if not self._ended else "bad_arguments",
+                f"the reply ends before the arguments of {name}", tool=name,
+            )  # fmt: skip
+        if cut.kind == "action":
+            raise Refusal(
+                "ambiguous", f"{name} has no input, and another action follows", tool=name
+            )
+        if cut.kind == "input":
+            label = label_at(text, cut.pos)
+            return self.under_label(name, label.end if label else cut.pos, notation)
+        if text[start : cut.pos].strip():
+            raise Refusal(
+                "bad_arguments",
+                f"expected the arguments of {name}, got {snippet(text[start : cut.pos])!r}",
+                tool=name,
+            )
+        self._log.add("no_arguments", pos, "", "{}")
+        return Found(Call(name, {}), start, notation)
+
+    def under_label(self, name: str, pos: int, notation: str) -> Found:
+        """The arguments after the input label whose value begins at `pos`."""
+        text = self._text
+        start = self._calls.past_fence(pos)
+        if start >= len(text) or (goes_on(text, start) and text[start] != "["):
+            return self._no_input(name, pos, start, notation)
+        char = text[start]
+        token = TOKEN.match(text, start)
+        if char in "{｛":
+            value, end = self._calls.json.read(start)
+            return Found(Call(name, self.arguments(name, value, start)), end, notation)
+        if token and token["name"] == name and text[token.end() : token.end() + 1] in ("(", "（"):
+            return self._calls.call(name, token.end(), notation)
+        if char == '"':
+            strict = read_strict(text, start)
+            if strict is not None:
+                value = arguments_of(name, strict[0], self._tools, self._log, start)
+                return Found(Call(name, value), strict[1], notation)
+        return self._plain(name, start, notation)
+
+    def _no_input(self, name: str, pos: int, start: int, notation: str) -> Found:
+        if start >= len(self._text) and not self._ended:
+            raise Refusal("truncated", f"the reply ends before the arguments of {name}")
+        self._log.add("no_arguments", pos, "", "{}")
+        return Found(Call(name, {}), start, notation)
+
+    def _plain(self, name: str, start: int, notation: str) -> Found:
+        """Words instead of an object."""
+        text = self._text
+        eol = text.find("\n", start)
+        line = text[start : eol if eol >= 0 else len(text)].strip()
+        if line.strip("`.。").lower() in NOTHING and (eol >= 0 or self._ended):
+            self._log.add("no_arguments", start, line, "{}")
+            return Found(Call(name, {}), start + len(line), notation)
+        cut = next_cut(text, start)
+        found = self._object_in_prose(name, start, cut.pos, notation)
+        if found is not None:
+            return found
+        if cut.kind is None and not self._ended:
+            raise Refusal("truncated", f"the reply may end inside the input of {name}")
+        words = clean_answer(text[start : cut.pos])
+        key = _KEY_VALUE.match(words)
+        if key is not None and self._names_parameter(name, key.group()):
+            raise Refusal("bad_arguments", f"expected JSON, got {snippet(words)!r}", tool=name)
+        arguments = plain_arguments(name, words, self._tools, self._log, start)
+        return Found(Call(name, arguments), cut.pos, notation)
+
+    def _object_in_prose(self, name: str, start: int, end: int, notation: str) -> Found | None:
+        """The first object after words such as "here is the input:"."""
+        text = self._text
+        at = text.find("{", start, end)
+        if at < 0 or at - start > _WORDS_BEFORE or any(mark in text[start:at] for mark in "\"'`[("):
+            return None
+        if not starts_key(text, skip_space(text, at + 1)):
+            return None
+        value, after = self._calls.json.read(at)
+        if self._tools.plain_parameter(name) and not all(
+            self._tools.declares(name, key) for key in value
+        ):
+            return None
+        self._log.add("prose", start, text[start:at], "")
+        return Found(Call(name, self.arguments(name, value, at)), after, notation)
+
+    def _names_parameter(self, name: str, written: str) -> bool:
+        return self._tools.declares(name, written.strip(" \t\n\"'“”:：="))
+
+    def arguments(self, name: str, value: JsonObject, at: int) -> JsonObject:
+        inner = nested_call(name, value)
+        if inner is not None and not self._tools.declares(name, "name"):
+            self._log.add("nested_call", at, "arguments", "")
+            value = inner
+        return arguments_of(name, value, self._tools, self._log, at)

@@ -1,0 +1,34 @@
+"""Prose: what in it looks like a call, though nothing announces one."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from agent_core.parsing.toolset import Toolset, visible
+
+_AFTER_COLON = re.compile(r"[:：=>][ \t]*+([^:：=>\n]+)\Z")
+_OPENINGS = (
+    '{"name"', '{ "name"', "{'name'", '{"tool', '{"function', '{"action"', '{"type"', "{name:",
+)  # fmt: skip
+_LINES = 40  # lines of a reply that are looked at
+
+
+def is_blank(words: str) -> bool:
+    """Whether nothing is said: blanks, invisible characters, an empty fence or value."""
+    return visible(words).strip("`~ \n") in {"", "json", "null", "None", "{}", "[]"}
+
+
+def call_in_prose(text: str, pos: int) -> int:
+    """Where JSON that may be a call begins inside a line, from `pos` on; -1 if nowhere."""
+    found = (text.find(opening, pos) for opening in _OPENINGS)
+    return min((at for at in found if at >= 0), default=-1)
+
+
+def meant_as_call(words: str, tools: Toolset) -> bool:
+    """Whether a line ends in a tool's name after a colon, and JSON stands under it."""
+    for line, below in pairwise(words.split("\n", _LINES)[:_LINES]):
+        name = _AFTER_COLON.search(line[-100:])
+        if name is not None and "{" in below and tools.find(name[1]) is not None:
+            return True
+    return False
