@@ -6,17 +6,18 @@ import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from agent_core.messages import JsonObject
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.exchange import Exchange, Headers, Request, Response, decoded_body
-from harness.sessions.format import FORMAT_VERSION, Session, SessionFile
+from harness.sessions.format import FORMAT_VERSION, Session, SessionFile, Traffic
 from harness.sessions.yamlfile import dump_yaml, load_yaml
 
 _CASSETTE_VERSION = 1
+_B = TypeVar("_B", Session, Traffic)
 
 
 def load_session(path: str | Path) -> SessionFile:
@@ -49,10 +50,11 @@ def parse_session(text: str) -> SessionFile:
     exchanges = tuple(
         exchange_of(each, f"interactions[{i}]") for i, each in enumerate(interactions)
     )
-    session = _session_of(data["session"]) if data.get("session") is not None else None
-    if session is not None:
-        _check_takes(session, len(exchanges))
-    return SessionFile(session, exchanges)
+    session, traffic = _block_of(data, "session", Session), _block_of(data, "traffic", Traffic)
+    for block in (session, traffic):
+        if block is not None:
+            _check_takes(block, len(exchanges))
+    return SessionFile(session, exchanges, traffic=traffic)
 
 
 def render_session(file: SessionFile) -> str:
@@ -60,6 +62,9 @@ def render_session(file: SessionFile) -> str:
     data: dict[str, Any] = {}
     if file.session is not None:
         data["session"] = session_block(file.session)
+    elif file.traffic is not None:
+        said = file.traffic.model_dump(mode="json", exclude_defaults=True)
+        data["traffic"] = {"version": file.traffic.version, **said}
     data["version"] = _CASSETTE_VERSION
     data["interactions"] = [interaction_of(each) for each in file.exchanges]
     return dump_yaml(data)
@@ -138,28 +143,31 @@ def read_response(block: Any, where: str = "response") -> Response:
     return Response(code, str(reason), headers, body)
 
 
-def _session_of(block: Any) -> Session:
+def _block_of(data: Mapping[str, Any], name: str, kind: type[_B]) -> _B | None:
+    block = data.get(name)
+    if block is None:
+        return None
     version = block.get("version", FORMAT_VERSION) if isinstance(block, dict) else None
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise SessionFormatError(
-            f"expected session version {FORMAT_VERSION} or older, got {version!r}: "
+            f"expected {name} version {FORMAT_VERSION} or older, got {version!r}: "
             "a newer agentrig wrote it, upgrade to read it"
         )
     try:
-        return Session.model_validate(block)
+        return kind.model_validate(block)
     except ValidationError as error:
         lines = [
-            f"session.{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            f"{name}.{'.'.join(map(str, each['loc']))}: {each['msg']}"
             for each in error.errors(include_url=False, include_input=False)[:5]
         ]
         raise SessionFormatError("; ".join(lines)) from error
 
 
-def _check_takes(session: Session, exchanges: int) -> None:
-    named = [take.exchange for take in session.takes if take.exchange is not None]
-    if session.takes and sorted(named) != list(range(exchanges)):
+def _check_takes(block: Session | Traffic, exchanges: int) -> None:
+    named = [take.exchange for take in block.takes if take.exchange is not None]
+    if block.takes and sorted(named) != list(range(exchanges)):
         raise SessionFormatError(
-            f"session.takes: expected each of the {exchanges} interactions once, got {named!r:.80}"
+            f"takes: expected each of the {exchanges} interactions once, got {named!r:.80}"
         )
 
 

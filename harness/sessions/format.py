@@ -232,16 +232,32 @@ class Session(_Block):
     trajectory: list[GoldenTurn] = Field(default_factory=list)
 
 
+class Traffic(_Block):
+    """The `traffic:` block: what a proxy saw of an agent that is not ours."""
+
+    version: int = FORMAT_VERSION
+    provenance: Provenance = Provenance()
+    takes: list[Take] = Field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class SessionFile:
-    """A session with its exchanges; `session` is None for a stock cassette."""
+    """A session with its exchanges; `session` is None for a stock cassette and for traffic."""
 
     session: Session | None
     exchanges: tuple[Exchange, ...]
     order: tuple[Take, ...] = ()
+    traffic: Traffic | None = None
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where it comes from, as far as it says."""
+        block = self.session or self.traffic
+        return Provenance() if block is None else block.provenance
 
     @property
     def takes(self) -> Sequence[Take]:
         """Every request in the order of sending; those of a stock cassette just follow."""
-        known = self.order or (self.session.takes if self.session is not None else ())
+        block = self.session or self.traffic
+        known = self.order or (block.takes if block is not None else ())
         return known or [Take(exchange=number) for number in range(len(self.exchanges))]

@@ -221,7 +221,7 @@ def _other_way(divergence: Divergence | None) -> bool:
 
 def _replay_cassette(file: SessionFile, name: str) -> Report:
     """Send a cassette's own requests; each has to get its own reply."""
-    player = Player(file)
+    player = Player(SessionFile(None, file.exchanges))
     with replay_session(player) as http:
         for exchange in file.exchanges:
             sent = exchange.request

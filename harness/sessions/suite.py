@@ -13,7 +13,7 @@ from harness.sessions.errors import SessionError
 from harness.sessions.replay import Report, replay
 
 _PATTERNS = ("*.yaml", "*.yml")
-_BEGINNINGS = (b"session:", b"interactions:", b"version:")
+_BEGINNINGS = (b"session:", b"traffic:", b"interactions:", b"version:")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,167 @@
+"""Which recorded request a foreign client's request is: cursors over sessions, and what differs.
+
+Clients spell the same question differently: another host, empty defaults, streamed or not. Both
+sides are brought to one form, scrubbed, before they are compared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_core.messages import JsonObject, JsonValue
+from harness.sessions.cassette import read_request
+from harness.sessions.conversion import route_of
+from harness.sessions.drift import Drift, drift_of
+from harness.sessions.exchange import (
+    Exchange,
+    Request,
+    Response,
+    canonical_json,
+    canonical_key,
+    json_body,
+)
+from harness.sessions.format import SessionFile, Take
+from harness.sessions.player import Player
+from harness.sessions.scrubbing import scrub_request
+
+FACTS = frozenset({"/", "/api/tags", "/api/show", "/api/version", "/api/ps", "/v1/models"})
+"""Addresses of what a server says of itself: no part of a conversation, asked at any time."""
+
+_HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_NOTHING = Response(200, "OK", {})
+
+
+def same_form(request: Request) -> Request:
+    """A request without what clients spell differently: host, headers, empty defaults, stream."""
+    clean = scrub_request(request)
+    query = urlsplit(clean.url).query
+    url = f"http://localhost{route_of(clean.url)}" + (f"?{query}" if query else "")
+    value = json_body(clean.body)
+    body = clean.body.strip() if value is None else canonical_json(_plain(value)).encode()
+    return Request(clean.method, url, {}, body)
+
+
+def is_fact(request: Request) -> bool:
+    """Whether a request asks what the server is, not what it thinks."""
+    return route_of(request.url) in FACTS
+
+
+class Cursor:
+    """One session: which of its requests have been answered, and which is next."""
+
+    def __init__(self, name: str, file: SessionFile) -> None:
+        self.name = name
+        self.file = file
+        self.takes: Sequence[Take] = file.takes
+        self.requests = [same_form(_request(file, take)) for take in self.takes]
+        self.used = [is_fact(request) for request in self.requests]
+        self.early: list[tuple[int, int]] = []
+        self._keys = [canonical_key(each) for each in self.requests]
+        self._places: defaultdict[bytes, list[int]] = defaultdict(list)
+        for number, key in enumerate(self._keys):
+            self._places[key].append(number)
+
+    @property
+    def expected(self) -> int | None:
+        """The number of the request whose turn it is; None when all are answered."""
+        return next((number for number, used in enumerate(self.used) if not used), None)
+
+    @property
+    def unused(self) -> list[int]:
+        """Requests of the conversation that nobody sent."""
+        return [number for number, used in enumerate(self.used) if not used]
+
+    def find(self, key: bytes) -> int | None:
+        """The first unanswered request of this key."""
+        return next((each for each in self._places.get(key, ()) if not self.used[each]), None)
+
+    def anywhere(self, key: bytes) -> int | None:
+        """The first request of this key, answered or not."""
+        return next(iter(self._places.get(key, ())), None)
+
+    def answer(self, number: int) -> None:
+        """Note that a request is answered, and whether another one was to come first."""
+        expected = self.expected
+        if expected is not None and expected < number and not self._together(expected, number):
+            self.early.append((number, expected))
+        self.used[number] = True
+
+    def forget(self, key: bytes) -> None:
+        """Let requests of this key be answered again."""
+        for number in self._places.get(key, ()):
+            self.used[number] = False
+
+    def nearest(self, form: Request) -> tuple[int, int] | None:
+        """The request that begins with the most messages of this one: how many, and its number.
+
+        Among equals the one whose turn it is.
+        """
+        messages = _messages(form)
+        same_route = [
+            number for number, each in enumerate(self.requests) if each.url == form.url
+        ]  # fmt: skip
+        if not same_route:
+            return None
+        score = {n: _common_start(_messages(self.requests[n]), messages) for n in same_route}
+        best = max(same_route, key=lambda n: (score[n], not self.used[n], -n))
+        return score[best], best
+
+    def drift(self, number: int, form: Request) -> Drift:
+        """What makes a request another one than the recorded."""
+        recorded = self.requests[number]
+        one = Player(SessionFile(None, (Exchange(recorded, _NOTHING),)))
+        one.serve(form)
+        session = self.file.session
+        return drift_of(one, recorded_tools=session.tools if session is not None else ())
+
+    def _together(self, one: int, other: int) -> bool:
+        first, second = self.takes[one], self.takes[other]
+        return first.seconds > 0 and second.at < first.at + first.seconds
+
+
+def _request(file: SessionFile, take: Take) -> Request:
+    if take.exchange is not None:
+        return file.exchanges[take.exchange].request
+    assert take.error is not None
+    return read_request(take.error.request)
+
+
+def _plain(body: JsonValue) -> JsonValue:
+    """A body without empty defaults, at the top, in messages, options and tools."""
+    if not isinstance(body, dict):
+        return body
+    plain = {key: each for key, each in body.items() if key not in _HOW_NOT_WHAT}
+    if isinstance(plain.get("messages"), list):
+        plain["messages"] = [_filled(each) for each in plain["messages"]]
+    for key in ("options", "tools"):
+        plain[key] = _without_nulls(plain.get(key))
+    return _filled(plain)
+
+
+def _filled(value: JsonValue) -> JsonValue:
+    if not isinstance(value, dict):
+        return value
+    return {key: each for key, each in value.items() if each not in _EMPTY}
+
+
+def _without_nulls(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    return value
+
+
+def _messages(form: Request) -> list[JsonObject]:
+    body = json_body(form.body)
+    messages = body.get("messages") if isinstance(body, dict) else None
+    return messages if isinstance(messages, list) else []
+
+
+def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
+    length = min(len(one), len(other))
+    return next((n for n in range(length) if one[n] != other[n]), length)
