@@ -21,6 +21,7 @@ from opentelemetry.sdk.resources import Resource
 
 from agent_core.errors import ConfigError
 from harness.content import name
+from harness.redact import redactor
 from harness.sinks import OTLP_TIMEOUT
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def export_timeout(environ: Mapping[str, str]) -> float:
 
 
 def resource_of_process() -> Resource:
-    """Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win."""
+    """Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win, less their secrets."""
     own = {"service.name": "agentrig", "service.version": version("agentrig")}
     commit = _git_commit(Path.cwd())
     if commit:
@@ -104,7 +105,7 @@ def resource_of_process() -> Resource:
     resource = Resource(own).merge(Resource.create())
     if resource.attributes.get("service.name", "").startswith("unknown_service"):  # type: ignore[union-attr]
         resource = resource.merge(Resource({"service.name": "agentrig"}))
-    return resource
+    return Resource(redactor.value(dict(resource.attributes)), resource.schema_url)
 
 
 def _git_commit(directory: Path) -> str | None:

@@ -31,7 +31,8 @@ _TAG = re.compile(
           | invoke | observations? | retriev(?:ed|al) | context | documents? | passages?
           | knowledge | search_?results? | think(?:ing)? | reasoning | answer
           | system | user | assistant | (?:start|end)_of_turn | [be]os | s )
-        (?![\w-]) [^<>]{{0,100}} (?: [>＞〉] | &(?:amp;){{0,4}}gt | &\# | \\u003e | \\x3e | %3e ) ) )
+        (?![\w-]) [^<>]{{0,100}}
+        (?: [>＞〉] | &(?:amp;){{0,4}}gt | &\# | \\u003e | \\x3e | %3e ) ) )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
