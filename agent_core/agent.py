@@ -18,6 +18,7 @@ from agent_core.messages import Language, Message, Protocol, RunResult
 from agent_core.parsing import StandardParser
 from agent_core.prompts import TEXTS, system_prompt
 from agent_core.streaming import StreamEvent, stream_run
+from agent_core.structured import AnswerSchema, Schema
 from agent_core.tools import FunctionCallExecutor, FunctionDefinition, running_call
 
 
@@ -35,6 +36,8 @@ class Agent:
         language: of prompts, hints and labels.
         examples: worked examples for the system prompt (`prompts.worked_example`).
         instructions: your own text, put at the end of the system prompt.
+        answer_schema: a JSON Schema or pydantic model; `RunResult.data` then holds the answer
+            as data that fits it.
         observers: who is told what happens (`agent_core.events`).
 
     Raises:
@@ -58,6 +61,7 @@ class Agent:
         name: str = "agent",
         examples: Sequence[str] = (),
         instructions: str = "",
+        answer_schema: Schema | AnswerSchema | None = None,
         top_k: int = 3,
     ) -> None:
         if protocol not in {"react-json", "react-labels", "native"}:
@@ -87,6 +91,11 @@ class Agent:
         self.name = name
         self.examples = tuple(examples)
         self.instructions = instructions
+        self.answer_schema = (
+            answer_schema
+            if answer_schema is None or isinstance(answer_schema, AnswerSchema)
+            else AnswerSchema(answer_schema)
+        )
         self.top_k = top_k
 
     def replace(self, **changes: Any) -> Agent:

@@ -19,6 +19,7 @@ from agent_core.messages import (
     FinalAnswer,
     FormatError,
     JsonObject,
+    JsonValue,
     Message,
     Observation,
     ParsedReply,
@@ -41,6 +42,7 @@ from agent_core.prompts import (
     answer_message,
     observation_text,
 )
+from agent_core.structured import answer_as_data
 
 if TYPE_CHECKING:
     from agent_core.agent import Agent
@@ -93,12 +95,12 @@ class Run:
         try:
             self.messages.append(Message("user", self._task_text()))
             while True:
-                reason = StopReason.CANCELLED if self.cancel.is_set() else self.budget.take_step()
+                reason = self.take_step()
                 if reason is not None:
                     return self.result(reason)
                 outcome = self._step(len(self.steps) + 1)
                 if isinstance(outcome, FinalAnswer):
-                    return self.result(StopReason.FINAL_ANSWER, answer=outcome.text)
+                    return self._finish(outcome.text)
                 if outcome is not None:
                     return self.result(outcome)
         except (ModelError, RetrievalError) as error:
@@ -106,16 +108,28 @@ class Run:
                 return self.result(StopReason.TIME_LIMIT, error=error)
             return self.result(StopReason.MODEL_ERROR, error=error)
 
+    def take_step(self) -> StopReason | None:
+        """Take one of the steps that are left, or say why there is none."""
+        return StopReason.CANCELLED if self.cancel.is_set() else self.budget.take_step()
+
+    def _finish(self, answer: str) -> RunResult:
+        """End with the answer; as data, too, where a schema asks for it."""
+        if self.agent.answer_schema is None:
+            return self.result(StopReason.FINAL_ANSWER, answer=answer)
+        return answer_as_data(self, self.agent.answer_schema, answer)
+
     def result(
         self,
         reason: StopReason,
         *,
         answer: str | None = None,
+        data: JsonValue = None,
         error: ModelError | RetrievalError | None = None,
     ) -> RunResult:
         """Put together what there is."""
         return RunResult(
             answer=answer,
+            data=data,
             stop_reason=reason,
             steps=tuple(self.steps),
             usage=self.usage + self.budget.aside,

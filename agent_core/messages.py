@@ -145,6 +145,7 @@ FormatErrorCode = Literal[
     "unclosed_thinking",  # the thinking block never ends
     "invented_observation",  # the reply opens with an observation
     "too_large",  # size or depth over the limit
+    "bad_answer",  # a structured answer that does not fit its schema
 ]
 
 
@@ -286,6 +287,7 @@ class RunResult:
         answer: the final answer, or None.
         error: for `model_error`, what the model client raised.
         messages: the history as the model would see it next; pass it on as `history`.
+        data: the answer as data, where the agent has an `answer_schema`.
     """
 
     answer: str | None
@@ -295,6 +297,7 @@ class RunResult:
     error: AgentError | None = None
     seconds: float = 0.0
     messages: tuple[Message, ...] = ()
+    data: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ class _Watch:
         self._index = 0
         self._answer = AnswerText(agent.protocol)
         self._seen: list[Observation] = []
+        self._answered = False  # what follows an answer (its form as data) is not for the screen
 
     def piece(self, piece: str) -> None:
         """Text of the model has arrived."""
@@ -171,10 +172,13 @@ class _Watch:
         self._put(observation)
 
     def _decided(self, parsed: ParsedReply) -> None:
+        if self._answered:
+            return
         decision, said = parsed.decision, self._answer.emitted
         answers = isinstance(decision, FinalAnswer) and (
             decision.labelled or self._agent.protocol == "native"
         )
+        self._answered = answers
         final = decision.text if answers and isinstance(decision, FinalAnswer) else ""
         if said and not final.startswith(said):
             self._put(AnswerPiece(final, replaces=True))
