@@ -10,24 +10,37 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import requests
+
 from agent_core.agent import Agent
 from agent_core.errors import ToolError
-from agent_core.gears import ChatModel, Clock
+from agent_core.gears import ChatModel, Clock, Embedder
 from agent_core.limits import Limits
 from agent_core.messages import Action, Chunk, JsonObject, Language, Protocol
 from agent_core.prompts import worked_example
-from agent_core.rag import LexicalRetriever, search_knowledge_tool
+from agent_core.rag import (
+    DenseRetriever,
+    LexicalRetriever,
+    OllamaEmbedder,
+    OpenAIEmbedder,
+    search_knowledge_tool,
+)
 from agent_core.tools import FunctionDefinition, calculator, current_time
 from harness.demo.world import get_weather, world
 
 
 def knowledge() -> LexicalRetriever:
-    """The small knowledge base: one chunk a text, searched by words."""
+    """The small knowledge base, searched by words."""
+    return LexicalRetriever(knowledge_chunks(), name="knowledge")
+
+
+def knowledge_chunks() -> list[Chunk]:
+    """The texts of the knowledge base, one chunk each."""
     chunks = []
     for entry in world()["knowledge"]:
         text = f"{entry['title']}: {entry['content']}"
         chunks.append(Chunk(entry["title"], text, entry["title"], 0, len(text)))
-    return LexicalRetriever(chunks, name="knowledge")
+    return chunks
 
 
 def examples(protocol: Protocol, language: Language) -> tuple[str, ...]:
@@ -151,3 +164,29 @@ def plain(
     """The assistant without a worked example: what a small model makes of the bare protocol."""
     agent = assistant(model, clock=clock, language=language, protocol=protocol, max_steps=max_steps)
     return agent.replace(examples=(), name="plain")
+
+
+def embedded(
+    model: ChatModel,
+    *,
+    clock: Clock,
+    http: requests.Session,
+    language: Language = "en",
+    protocol: Protocol = "react-json",
+    embedding_model: str = "smollm2:135m",
+    v1: str | None = None,
+) -> Agent:
+    """Answers from passages that a server embeds: Ollama's own route, or the one at `v1`."""
+    embedder: Embedder = OllamaEmbedder(embedding_model, session=http, clock=clock)
+    if v1 is not None:
+        embedder = OpenAIEmbedder(embedding_model, base_url=v1, session=http, clock=clock)
+    return Agent(
+        model,
+        [current_time(clock)],
+        retriever=DenseRetriever(embedder, knowledge_chunks(), name="knowledge"),
+        protocol=protocol,
+        language=language,
+        clock=clock,
+        name="embedded",
+        examples=examples(protocol, language)[1:],
+    )

@@ -237,7 +237,7 @@ def _run(plan: Plan, *, show: RunPrinter | None, watch: Watch) -> list[RunResult
     clock = SystemClock()
     with requests.Session() as session:
         model = build_model(plan.model, session=session, clock=clock)
-        agent = build_agent(named_factory(plan.agent.factory), plan.agent, model, clock)
+        agent = build_agent(named_factory(plan.agent.factory), plan.agent, model, clock, session)
         if show is not None:
             agent = agent.replace(observers=(*agent.observers, show))
         agent = watch.instrument(agent)

@@ -186,7 +186,7 @@ class _Replay:
     def _agent(self, factory: Factory, observers: Sequence[Observer]) -> Agent:
         session = replay_session(self.player)
         model = build_model(self.session.model, session=session, clock=self.clock)
-        agent = build_agent(factory, self.session.agent, model, self.clock)
+        agent = build_agent(factory, self.session.agent, model, self.clock, session)
         watch = [StepWatch(self.session.trajectory, self.cancel)] if self.mode == "strict" else []
         changes: dict[str, object] = {"observers": (*agent.observers, *watch, *observers)}
         if not self.live_tools:

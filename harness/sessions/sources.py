@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from inspect import signature
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -108,8 +109,18 @@ def build_model(source: ModelSource, *, session: requests.Session, clock: Clock)
     )
 
 
-def build_agent(factory: Factory, source: AgentSource, model: ChatModel, clock: Clock) -> Agent:
+def build_agent(
+    factory: Factory,
+    source: AgentSource,
+    model: ChatModel,
+    clock: Clock,
+    http: requests.Session,
+) -> Agent:
     """Call the factory.
+
+    Args:
+        http: what records or replays; handed to a factory that takes `http`, for gears that
+            ask a server themselves, such as an embedder.
 
     Raises:
         FactoryRefused: it does not take the parameters, or what it gives is no agent.
@@ -119,6 +130,8 @@ def build_agent(factory: Factory, source: AgentSource, model: ChatModel, clock: 
         "protocol": source.protocol,
         **source.parameters,
     }
+    if "http" in signature(factory).parameters:
+        parameters["http"] = http
     try:
         agent = factory(model, clock=clock, **parameters)
     except TypeError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from agent_core.clock import ManualClock, SystemClock
 from agent_core.errors import ConnectionFailed
@@ -115,9 +116,15 @@ def test_a_factory_has_to_take_the_parameters_and_give_an_agent() -> None:
     model = OllamaChat("m", base_url="http://127.0.0.1:1")
     source = AgentSource(factory="a:b", parameters={"colour": "red"})
     with pytest.raises(FactoryRefused, match="colour"):
-        build_agent(named_factory("harness.demo.agents:assistant"), source, model, SystemClock())
+        build_agent(
+            named_factory("harness.demo.agents:assistant"),
+            source,
+            model,
+            SystemClock(),
+            requests.Session(),
+        )
     with pytest.raises(FactoryRefused, match="gave int"):
-        build_agent(lambda *a, **k: 1, source, model, SystemClock())  # type: ignore[arg-type]
+        build_agent(lambda *a, **k: 1, source, model, SystemClock(), requests.Session())  # type: ignore[arg-type]
 
 
 def test_models_are_built_as_the_session_says(monkeypatch: pytest.MonkeyPatch) -> None:
