@@ -11,7 +11,6 @@ _ELEMENT = re.compile(
     r"<(example|quote|blockquote|document|context|retrieved|note|pre|code)\b[^<>\n]{0,100}+>"
 )
 _OPENING = {'"': '"', "“": "”", "「": "」", "『": "』"}
-_ELEMENT_LIMIT = 2_000  # characters of an example or a comment; bounds the search for its end
 _LOOK_BACK = 300  # characters of the line before a label
 
 
@@ -37,7 +36,7 @@ def past_fence(text: str, pos: int, mark: str) -> int:
 def past_block(text: str, first: int) -> int:
     """The end of the block of data that begins at the visible character `first`, or `first`.
 
-    A fence that is never closed runs to the end; other blocks need their end to be blocks.
+    A block that is never closed runs to the end: the reply may have been cut inside it.
     """
     char = text[first]
     if char == ">":
@@ -47,8 +46,7 @@ def past_block(text: str, first: int) -> int:
         return end + 1 if end >= 0 else len(text)
     if char in "`~'\"":
         fence = _FENCE.match(text, first)
-        end = past_fence(text, fence.end(), fence[1]) if fence else first
-        return end if end < len(text) or char in "`~" else first
+        return past_fence(text, fence.end(), fence[1]) if fence else first
     return _past_element(text, first) if char == "<" else first
 
 
@@ -57,8 +55,8 @@ def _past_element(text: str, first: int) -> int:
     if element is None and not text.startswith("<!--", first):
         return first
     closer = f"</{element[1]}>" if element else "-->"
-    end = text.find(closer, first, first + _ELEMENT_LIMIT)
-    return end + len(closer) if end >= 0 else first
+    end = text.find(closer, first)
+    return end + len(closer) if end >= 0 else len(text)
 
 
 def past_quotation(text: str, line: int) -> int:

@@ -162,9 +162,9 @@ def _flat(
     if not rest:
         return Call(known, None, more)
     schema = tools.schema(known)
-    if "description" in rest or (
-        schema is not None and not all(tools.declares(known, k) for k in rest)
-    ):
+    declared = schema is not None and all(tools.declares(known, key) for key in rest)
+    plain = schema is None and not any(isinstance(item, dict) for item in rest.values())
+    if "description" in rest or not (declared or plain):
         raise Refusal(
             "bad_arguments",
             f"expected the arguments of {known} in one object, got {list(rest)!r:.80}",

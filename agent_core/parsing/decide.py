@@ -169,8 +169,6 @@ class ReplyPass:
             self._at.prose = True
             self._at.data_end = after
             return after, text[after - 1] == "\n"
-        if char == "<":
-            self._count_label()
         if _CALL_LIKE.match(text, first) or (not self._at.prose and self._python_like(first)):
             return self._unlabelled(first)
         return None

@@ -168,6 +168,20 @@ def test_prefixes_of_any_text_run_nothing_new(
 
 
 @quick
+@given(st.sampled_from(RENDERINGS), tools, arguments, st.sampled_from(["", " ", "\n", "\nx", "}"]))
+def test_the_short_way_of_clean_replies_is_no_other_way(
+    style: str, name: str, args: dict[str, Any], tail: str
+) -> None:
+    """Clean replies are read on a short way; an unheard-of finish reason takes the long one."""
+    text = render(style, name, args, "because of rain") + tail
+    short = parse_reply(text, tools=TOOLS, finish_reason=None)
+    assert short == parse_reply(text, tools=TOOLS, finish_reason="content_filter")
+    damaged = text.replace('"', "'")
+    short = parse_reply(damaged, tools=TOOLS, finish_reason=None)
+    assert short == parse_reply(damaged, tools=TOOLS, finish_reason="content_filter")
+
+
+@quick
 @given(soups, st.data())
 def test_any_split_into_chunks_gives_the_whole(text: str, data: st.DataObject) -> None:
     """Chunks make no difference, and what was complete stays decided."""
