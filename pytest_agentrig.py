@@ -1,4 +1,4 @@
-"""The pytest plugin: session files are tests, and two fixtures for tests of your own.
+"""The pytest plugin: session files are tests, and fixtures for tests of your own.
 
 A YAML file under a folder `cassettes/` that begins with `session:` is replayed and fails when
 the agent does not do what it did. Nothing else happens, and nothing of `harness` is imported
@@ -12,6 +12,7 @@ The agents of session files are imported only from the packages listed in the in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ import pytest
 if TYPE_CHECKING:
     from agent_core.models import ScriptedModel
     from harness.sessions.replay import Report
+    from harness.sessions.serve import SessionServer
 
 _FOLDER = "cassettes"
 _SUFFIXES = (".yaml", ".yml")
@@ -83,12 +85,39 @@ def replay(request: pytest.FixtureRequest) -> Callable[..., Report]:
     """
 
     def replay_session(session: str | Path, **how: Any) -> Report:
-        path = Path(session)
-        if path.suffix not in _SUFFIXES:
-            path = request.config.rootpath / _FOLDER / f"{path}.yaml"
-        return _checked(_replay(request.config, path, **how))
+        return _checked(_replay(request.config, _session_path(request, session), **how))
 
     return replay_session
+
+
+@pytest.fixture
+def serve_session(
+    request: pytest.FixtureRequest,
+) -> Callable[..., AbstractContextManager[SessionServer]]:
+    """Serve a session, by its name under `cassettes/` or its path, to an agent that is not ours.
+
+    It makes a context manager whose `url` the agent is pointed at. When the block ends,
+    everything recorded has to have been asked for, in its order, and nothing else. Further
+    arguments are those of `harness.sessions.serve.serve`, such as `pace`.
+    """
+
+    @contextmanager
+    def serve_one(session: str | Path, **how: Any) -> Iterator[SessionServer]:
+        __tracebackhide__ = True
+        from harness.sessions.serve import serve  # noqa: PLC0415 - only when it is used
+
+        with serve([_session_path(request, session)], **how) as server:
+            try:
+                yield server
+            except Exception as error:  # the agent failed: a refused request may be why
+                for line in server.verdict().in_words():
+                    error.add_note(line)
+                raise
+            verdict = server.verdict()
+        if not verdict.ok:
+            raise SessionChanged("\n".join(["the agent sent other requests:", *verdict.in_words()]))
+
+    return serve_one
 
 
 @pytest.fixture
@@ -101,6 +130,11 @@ def scripted_model() -> Callable[..., ScriptedModel]:
         return ScriptedModel(replies, **settings)
 
     return make
+
+
+def _session_path(request: pytest.FixtureRequest, session: str | Path) -> Path:
+    path = Path(session)
+    return path if path.suffix in _SUFFIXES else request.config.rootpath / _FOLDER / f"{path}.yaml"
 
 
 def _replay(config: pytest.Config, path: Path, **how: Any) -> Report:

@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": ("harness.demo.cli", "Replay a recorded session and show every step."),
     "run": ("harness.sessions.cli", "Ask an agent one question."),
     "record": ("harness.sessions.cli", "Ask an agent and keep the session in a file."),
+    "serve": ("harness.sessions.serve_cli", "Serve recorded sessions as a fake model server."),
     "replay": ("harness.sessions.cli", "Replay sessions offline; say what changed and why."),
     "trace": ("harness.trace.cli", "Look at traces: a tree, an explanation, a difference, a page."),
     "bench": ("harness.bench.cli", "Measure retrievers on your own documents and questions."),

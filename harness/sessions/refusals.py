@@ -1,0 +1,111 @@
+"""Requests that none of the served sessions holds, and the verdict over all that were sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_core.messages import JsonObject
+from harness.faults import Response
+from harness.sessions.conversion import route_of
+from harness.sessions.cursor import Cursor
+from harness.sessions.drift import Drift
+from harness.sessions.exchange import Request, canonical_key
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that is none of the recorded ones.
+
+    Attributes:
+        route: where it was sent.
+        session: the recorded one that begins most like it, None when there is none.
+        drift: what differs from there.
+        words: why it was refused.
+    """
+
+    route: str
+    session: str | None
+    drift: Drift | None
+    words: str
+
+    def as_json(self) -> JsonObject:
+        """For the body of the answer, and for `--json`."""
+        return {
+            "route": self.route,
+            "session": self.session,
+            "words": self.words,
+            "causes": [] if self.drift is None else [each.as_json() for each in self.drift.causes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of the sessions that were served.
+
+    Attributes:
+        answered: requests that were recorded ones.
+        refused: the others; one that was sent again stands here once.
+        protocol: what was left over or out of its turn, in words.
+    """
+
+    answered: int
+    refused: tuple[Refusal, ...] = ()
+    protocol: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Everything recorded was asked for, in its order, and nothing else."""
+        return not self.refused and not self.protocol
+
+    def in_words(self) -> list[str]:
+        """What is wrong, worst first."""
+        return [*(each.words for each in self.refused), *self.protocol]
+
+    def as_json(self) -> JsonObject:
+        """For `--json`."""
+        return {
+            "ok": self.ok,
+            "answered": self.answered,
+            "refused": [each.as_json() for each in self.refused],
+            "protocol": list(self.protocol),
+        }
+
+
+def nearest(form: Request, cursors: Sequence[Cursor]) -> list[tuple[int, Cursor, int]]:
+    """Of every session the request with the most messages in common, the best first."""
+    near = [(each, place) for each in cursors if (place := each.nearest(form)) is not None]
+    ranked = [(common, cursor, number) for cursor, (common, number) in near]
+    return sorted(ranked, key=lambda each: -each[0])
+
+
+def refusal_of(form: Request, cursors: Sequence[Cursor]) -> Refusal:
+    """Why none of the recorded requests is this one."""
+    route = route_of(form.url)
+    key = canonical_key(form)
+    for each in cursors:
+        if (number := each.anywhere(key)) is not None:
+            words = f"session {each.name}: request {number + 1} has been answered already"
+            return Refusal(route, each.name, None, words)
+    found = nearest(form, cursors)
+    if not found:
+        names = ", ".join(each.name for each in cursors) or "no session of this name"
+        return Refusal(route, None, None, f"nothing was recorded for {route} (served: {names})")
+    common, cursor, place = found[0]
+    drift = cursor.drift(place, form)
+    reasons = "; ".join(cause.part for cause in drift.causes if cause.severity != "ignorable")
+    words = (
+        f"session {cursor.name}: no recorded request fits; request {place + 1} comes nearest "
+        f"({common} messages in common) and differs in: {reasons}"
+    )
+    return Refusal(route, cursor.name, drift, words)
+
+
+def conflict(refusal: Refusal) -> Response:
+    """The answer to a refused request: the report, in the form of the API's errors."""
+    error: object = refusal.words
+    if refusal.route.startswith("/v1/"):
+        error = {"message": refusal.words, "type": "not_recorded"}
+    # The clients of OpenAI repeat a 409 unless they are told not to.
+    headers = {"x-should-retry": "false"}
+    return Response(409, {"error": error, "drift": refusal.as_json()}, headers)

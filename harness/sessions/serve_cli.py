@@ -1,0 +1,79 @@
+"""`agentrig serve`: recorded sessions as a server, until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+import click
+
+from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
+from harness.sessions.serve import serve
+from harness.sessions.show import console, visible
+from harness.sessions.suite import session_files
+
+_POLL = 0.5  # seconds; a wait without end would not see Ctrl-C on every platform
+
+
+@click.command("serve")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--port", default=11434, show_default=True, type=click.IntRange(0, 65535),
+              help="Where to listen on 127.0.0.1; 0 takes a free one.")  # fmt: skip
+@click.option("--pace", default=0.0, show_default=True, type=click.FloatRange(0, 1),
+              help="1 replies as slowly as recorded, 0 at once.")  # fmt: skip
+@click.option("--once", is_flag=True,
+              help="Answer each recorded request once; fail if any was not sent.")  # fmt: skip
+@json_option
+def serve_command(
+    *, paths: tuple[Path, ...], port: int, pace: float, once: bool, as_json: bool
+) -> None:
+    """Serve recorded sessions as a fake Ollama, and /v1 for those recorded there.
+
+    PATHS are files or folders. A request that was not recorded is refused with status 409 and a
+    report of what differs; the command then ends with code 1.
+
+    \b
+    Examples:
+      agentrig serve cassettes
+      agentrig serve cassettes/weather-zh.yaml --port 11435 --pace 1
+      agentrig serve cassettes/weather-zh.yaml --once --json
+    """
+    with exit_codes():
+        files = session_files(paths)
+        if not files:
+            raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
+        with interruption() as stopped, serve(files, port=port, pace=pace, repeat=not once) as it:
+            click.echo(f"serving {len(files)} sessions on {it.url}; stop with Ctrl-C", err=True)
+            while not stopped.wait(_POLL):
+                pass
+            verdict = it.verdict()
+    if as_json:
+        click.echo(json.dumps(verdict.as_json(), ensure_ascii=False, indent=2))
+    else:
+        out = console()
+        out.print(f"{verdict.answered} requests answered, {len(verdict.refused)} refused")
+        for line in verdict.in_words():
+            out.print(f"  {visible(line)}")
+    if not verdict.ok:
+        leave(FAILED)
+
+
+@contextmanager
+def interruption() -> Iterator[Event]:
+    """An event that Ctrl-C and SIGTERM set: here they are how the work ends, not an accident."""
+    stopped = Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,79 @@
+"""Serve as its users meet it: the pytest fixture and the command."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import requests
+
+from tests.harness.serve_support import ASKED, QUESTION, SEEN, tool_turn
+from tests.harness.test_sessions_plugin import run_pytest
+
+TESTS = """
+import requests
+
+QUESTION, ASKED, SEEN = {messages!r}
+
+
+def ask(server, *messages):
+    body = {{"model": "m", "messages": messages, "stream": False}}
+    with requests.Session() as http:
+        http.trust_env = False
+        return http.post(server.url + "/api/chat", json=body, timeout=10)
+
+
+def test_all_of_it(serve_session):
+    with serve_session("tour") as server:
+        ask(server, QUESTION)
+        assert "25" in ask(server, QUESTION, ASKED, SEEN).json()["message"]["content"]
+
+
+def test_half_of_it(serve_session):
+    with serve_session("tour") as server:
+        ask(server, QUESTION)
+
+
+def test_something_else(serve_session):
+    with serve_session("tour") as server:
+        ask(server, {{"role": "user", "content": "Hi"}}).raise_for_status()
+"""
+
+
+def test_the_fixture_judges_at_the_end_of_its_block(tmp_path: Path) -> None:
+    """An agent that asks something else, or too little, fails its test, and is told why."""
+    (tmp_path / "cassettes").mkdir()
+    tool_turn(tmp_path / "cassettes" / "tour.yaml")
+    test = TESTS.format(messages=(QUESTION, ASKED, SEEN))
+    (tmp_path / "test_it.py").write_text(test, encoding="utf-8")
+    code, output = run_pytest(tmp_path)
+    assert code == 1, output
+    assert "2 failed, 1 passed" in output
+    assert "1 of 2 recorded requests were not sent, the first is request 2" in output
+    assert "HTTPError: 409" in output
+    assert "differs in: question" in output
+
+
+def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
+    """It says where, answers, and its exit code says whether all fitted."""
+    path = tool_turn(tmp_path / "tour.yaml")
+    command = [sys.executable, "-m", "harness", "serve", str(path), "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    ) as served:
+        assert served.stdout
+        assert served.stderr
+        url = served.stderr.readline().split(" on ")[1].split(";")[0]
+        with requests.Session() as http:
+            http.trust_env = False
+            body = {"model": "m", "messages": [QUESTION]}
+            assert http.post(f"{url}/api/chat", json=body, timeout=10).status_code == 200
+            body["model"] = "other"
+            assert http.post(f"{url}/api/chat", json=body, timeout=10).status_code == 409
+        served.send_signal(signal.SIGTERM)
+        verdict = json.loads(served.communicate(timeout=30)[0])
+    assert served.returncode == 1
+    assert (verdict["ok"], verdict["answered"], len(verdict["refused"])) == (False, 1, 1)
