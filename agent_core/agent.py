@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from threading import Event
 from typing import Any
 
 from agent_core.clock import SystemClock
 from agent_core.delegation import agent_tool
-from agent_core.errors import ConfigError
+from agent_core.errors import ConfigError, RetrievalError
 from agent_core.events import Observer, RunEnded, scope, watching
-from agent_core.gears import ChatModel, Clock, Memory, ReplyParser, Retriever, ToolExecutor
+from agent_core.gears import (
+    ChatModel,
+    Clock,
+    LongTerm,
+    Memory,
+    ReplyParser,
+    Retriever,
+    ToolExecutor,
+)
 from agent_core.limits import Limits, StopReason
 from agent_core.loop import Run
 from agent_core.memory import WindowMemory
@@ -31,6 +40,8 @@ class Agent:
         parser: reply to decision; the standard parser of the protocol unless given.
         executor: runs actions; built from `tools` unless given.
         retriever: when given, passages for the question are put before it.
+        longterm: what is known from earlier runs is put behind the question, within
+            `recall_tokens`, and answered questions are kept (`agent_core.longterm`).
         memory: which part of the history the model sees.
         protocol: `react-json`, `react-labels`, or `native` tool calls.
         language: of prompts, hints and labels.
@@ -53,6 +64,8 @@ class Agent:
         executor: ToolExecutor | None = None,
         retriever: Retriever | None = None,
         memory: Memory | None = None,
+        longterm: LongTerm | None = None,
+        recall_tokens: int = 400,
         limits: Limits | None = None,
         protocol: Protocol = "react-json",
         language: Language = "en",
@@ -86,6 +99,8 @@ class Agent:
         )
         self.retriever = retriever
         self.memory = memory or WindowMemory(language=language)
+        self.longterm = longterm
+        self.recall_tokens = recall_tokens
         self.clock = clock or SystemClock()
         self.observers = tuple(observers)
         self.name = name
@@ -171,11 +186,18 @@ class Agent:
                 scope(run.started_event()) as ending,
             ):
                 result = run.loop()
+                self._keep(question, result)
                 ending.end(RunEnded(result))
         except KeyboardInterrupt as interrupt:
             interrupt.partial_result = run.result(StopReason.CANCELLED)  # type: ignore[attr-defined]
             raise
         return result
+
+    def _keep(self, question: str, result: RunResult) -> None:
+        """Let long-term memory have the conversation; an answer is never lost over it."""
+        if self.longterm is not None and result.answer is not None:
+            with suppress(RetrievalError):  # its scope has told whoever watches
+                self.longterm.keep_conversation(question, result.answer)
 
     def stream(
         self, question: str, history: Sequence[Message] = (), *, cancel: Event | None = None

@@ -98,6 +98,15 @@ class Retriever(Protocol):
     def retrieve(self, query: str, top_k: int = 5) -> Sequence[Hit]: ...
 
 
+class LongTerm(Retriever, Protocol):
+    """Remembers from run to run; what it retrieves for a question is put into the prompt.
+
+    `keep_conversation` raises `RetrievalError` and nothing else for what the store does.
+    """
+
+    def keep_conversation(self, question: str, answer: str) -> None: ...
+
+
 class Embedder(Protocol):
     """Texts to vectors: float32, one row a text, in the order of the texts."""
 

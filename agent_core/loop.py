@@ -43,6 +43,7 @@ from agent_core.prompts import (
     observation_text,
 )
 from agent_core.structured import answer_as_data
+from agent_core.task import task_text
 
 if TYPE_CHECKING:
     from agent_core.agent import Agent
@@ -93,7 +94,7 @@ class Run:
     def loop(self) -> RunResult:
         """Run steps until something ends the run."""
         try:
-            self.messages.append(Message("user", self._task_text()))
+            self.messages.append(Message("user", task_text(self.agent, self.question)))
             while True:
                 reason = self.take_step()
                 if reason is not None:
@@ -137,19 +138,6 @@ class Run:
             seconds=self.budget.seconds(),
             messages=tuple(self.messages),
         )
-
-    def _task_text(self) -> str:
-        """The question, behind the passages that the retriever finds for it."""
-        agent = self.agent
-        if agent.retriever is None:
-            return self.question
-        from agent_core.rag.passages import render_passages  # noqa: PLC0415 - brings numpy
-
-        hits = agent.retriever.retrieve(self.question, agent.top_k)
-        passages = render_passages(hits, language=agent.language)
-        if not passages:
-            return self.question
-        return f"{passages}\n\n{self._texts.question}{self._texts.colon}{self.question}"
 
     def _step(self, index: int) -> FinalAnswer | StopReason | None:
         """Ask, parse, decide, execute, record. None means that the run goes on."""

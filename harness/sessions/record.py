@@ -39,7 +39,12 @@ from harness.sessions.sources import (
     server_facts,
 )
 from harness.sessions.storage import write_atomically
-from harness.sessions.taped import RecordingRetriever, RecordingRunner, exchange_runner
+from harness.sessions.taped import (
+    RecordingLongTerm,
+    RecordingRetriever,
+    RecordingRunner,
+    exchange_runner,
+)
 from harness.sessions.trajectory import golden_turn
 
 Mode = Literal["new", "rewrite", "resume"]
@@ -161,7 +166,7 @@ class _Recording:
         self.provenance = self._provenance(clock)
         self.tools: list[ToolDefinition] = []
         self.runner: RecordingRunner | None = None
-        self.retriever: RecordingRetriever | None = None
+        self.searchers: list[RecordingRetriever] = []
 
     def run(self, factory: Factory, observers: Sequence[Observer]) -> list[RunResult]:
         """Ask every question."""
@@ -189,7 +194,9 @@ class _Recording:
             clock=Clocks(now=self.clock.readings),
             tools=self.tools,
             tape=self.runner.calls if self.runner else [],
-            searches=self.retriever.searches if self.retriever else [],
+            searches=sorted(
+                (one for each in self.searchers for one in each.searches), key=lambda one: one.at
+            ),
             takes=takes,
             trajectory=[golden_turn(result) for result in results],
         )
@@ -202,14 +209,15 @@ class _Recording:
         changes: dict[str, object] = {
             "executor": exchange_runner(agent.executor, self._recording_runner)
         }
+        searching: JsonObject = {
+            "earlier": self.earlier.searches,
+            "on_search": lambda one: self.journal.append({"search": one.model_dump(mode="json")}),
+        }
         if agent.retriever is not None:
-            self.retriever = RecordingRetriever(
-                agent.retriever,
-                self.clock,
-                earlier=self.earlier.searches,
-                on_search=lambda one: self.journal.append({"search": one.model_dump(mode="json")}),
-            )
-            changes["retriever"] = self.retriever
+            changes["retriever"] = RecordingRetriever(agent.retriever, self.clock, **searching)
+        if agent.longterm is not None:
+            changes["longterm"] = RecordingLongTerm(agent.longterm, self.clock, **searching)
+        self.searchers = [each for each in changes.values() if isinstance(each, RecordingRetriever)]
         return agent.replace(clock=self.clock, **changes)
 
     def _recording_runner(self, runner: ToolRunner) -> RecordingRunner:

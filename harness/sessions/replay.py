@@ -29,7 +29,7 @@ from harness.sessions.sources import (
     named_factory,
 )
 from harness.sessions.tape import call_tape, search_tape
-from harness.sessions.taped import TapedRetriever, TapedRunner, exchange_runner
+from harness.sessions.taped import TapedLongTerm, TapedRetriever, TapedRunner, exchange_runner
 from harness.sessions.trajectory import Divergence, StepWatch, first_divergence, golden_turn
 
 ReplayMode = Literal["strict", "lenient"]
@@ -196,6 +196,9 @@ class _Replay:
             if agent.retriever is not None:
                 name = agent.retriever.name
                 changes["retriever"] = TapedRetriever(name, self.searches, self.clock)
+            if agent.longterm is not None:
+                name = agent.longterm.name
+                changes["longterm"] = TapedLongTerm(name, self.searches, self.clock)
         return agent.replace(clock=self.clock, **changes)
 
     def _run(self, agent: Agent) -> list[RunResult]:

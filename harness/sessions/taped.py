@@ -12,7 +12,7 @@ from dataclasses import asdict
 from threading import Event, Lock
 from typing import Any, Protocol, runtime_checkable
 
-from agent_core.gears import Retriever, ToolExecutor, ToolRunner
+from agent_core.gears import LongTerm, Retriever, ToolExecutor, ToolRunner
 from agent_core.messages import Chunk, Hit, JsonObject, JsonValue, ToolFailure
 from agent_core.tools.definition import FunctionDefinition
 from harness.redact import redactor
@@ -186,6 +186,32 @@ class RecordingRetriever:
         self._on_search(search)
         self.searches.append(search)
         return hits
+
+
+class TapedLongTerm(TapedRetriever):
+    """Recalls from the tape, and keeps nothing: a replay leaves no trace in anybody's memory."""
+
+    def keep_conversation(self, question: str, answer: str) -> None:
+        """Do nothing."""
+
+
+class RecordingLongTerm(RecordingRetriever):
+    """Recalls from long-term memory and keeps what was found, and lets it keep conversations."""
+
+    def __init__(
+        self,
+        longterm: LongTerm,
+        clock: RecordingClock,
+        *,
+        earlier: Sequence[TapedSearch] = (),
+        on_search: Callable[[TapedSearch], None] = lambda _search: None,
+    ) -> None:
+        super().__init__(longterm, clock, earlier=earlier, on_search=on_search)
+        self._longterm = longterm
+
+    def keep_conversation(self, question: str, answer: str) -> None:
+        """Pass it on."""
+        self._longterm.keep_conversation(question, answer)
 
 
 def played(call: TapedCall) -> JsonValue | ToolFailure:
