@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -96,7 +96,7 @@ def test_ctrl_c_inside_an_observer_ends_what_had_begun() -> None:
 def test_a_generator_closed_in_another_context_raises_nothing() -> None:
     """The context it was closed in keeps its observers."""
 
-    def run() -> Iterator[int]:
+    def run() -> Generator[int, None, None]:
         with watching(Recorder()):
             yield 1
 

@@ -48,7 +48,8 @@ def test_system_task_and_last_rounds_always_stay(rounds: int, earlier: int) -> N
 
 def test_the_prompt_stays_append_only_for_most_steps() -> None:
     """Rounds leave in blocks, so that a server's prompt cache holds in between."""
-    memory, broken, previous = WindowMemory(), 0, []
+    memory, broken = WindowMemory(), 0
+    previous: list[Message] = []
     for rounds in range(31):
         messages, task = history(rounds)
         view = memory.view(messages, task=task)
