@@ -8,6 +8,7 @@ from agent_core.parsing.reply import is_complete, parse_reply
 from agent_core.parsing.toolset import Tools, Toolset
 
 _CREDIT = 65_536  # characters that may be read again and again before chunks have to pay for it
+_TURN = "<tool_response"
 _TAIL = 80  # characters in which a label at the end can stand
 _RATE = 4  # characters that one new character pays for
 
@@ -38,6 +39,7 @@ class ReplyScanner:
         self._size = 0
         self._credit = _CREDIT
         self._tail = ""
+        self._labelled = False  # the last line begins with a label
         self._complete = False
 
     @property
@@ -59,12 +61,13 @@ class ReplyScanner:
             self._complete = is_complete(self.text, tools=self._tools, protocol=self._protocol)
 
     def _may_complete(self, chunk: str) -> bool:
-        """Whether a label may stand in the chunk: it is the label that completes a decision."""
+        """Whether the chunk ends a label or a line: it is a label that completes a decision."""
         self._tail = (self._tail + chunk)[-_TAIL:]
-        if "\n" in chunk and len(chunk) > 1:
-            return True
         line = self._tail[self._tail.rfind("\n") + 1 :]
-        return line.startswith("<") or announces(line, 0)
+        before, self._labelled = self._labelled, line.startswith(_TURN) or announces(line, 0)
+        if "\n" in chunk:
+            return self._labelled or ":" in chunk or "：" in chunk
+        return self._labelled and not before
 
     @property
     def text(self) -> str:

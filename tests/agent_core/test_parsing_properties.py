@@ -379,6 +379,24 @@ def test_a_scanner_says_when_reading_may_stop() -> None:
     assert call_of(scanner.finish(None)) == ("add", '{"a": 1}')
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 5_000])
+def test_a_long_reply_is_complete_soon_after_the_label(size: int) -> None:
+    """However the chunks fall, reading can stop within a few chunks of the label's colon."""
+    text = (
+        "Thought: a long thought, because of x.\n" * 20
+        + render("labels_en", "add", {"a": 1, "b": "y" * 500})
+        + "\nObservation: "
+    )
+    scanner = ReplyScanner(tools=TOOLS)
+    whole = text + "an invented result that runs on and on. " * 50
+    for start in range(0, len(whole), size):
+        scanner.feed(whole[start : start + size])
+        if scanner.complete:
+            break
+    assert scanner.complete
+    assert start < len(text) + size
+
+
 def test_a_reply_over_the_size_limit_is_refused() -> None:
     """The limit is a parameter, and the refusal is typed."""
     parsed = parse_reply("x" * 11, tools=TOOLS, max_chars=10)
