@@ -97,7 +97,7 @@ def run_command(
 
 
 @click.command("record")
-@click.argument("factory")
+@click.argument("factory", required=False)
 @click.argument("questions", nargs=-1)
 @click.option("--name", required=True, help="Name of the session: DIR/NAME.yaml.")
 @click.option(
@@ -106,16 +106,25 @@ def run_command(
 )  # fmt: skip
 @click.option("--rewrite", "mode", flag_value="rewrite", help="Replace a session of this name.")
 @click.option("--resume", "mode", flag_value="resume", help="Go on with an interrupted recording.")
+@click.option("--proxy", is_flag=True,
+              help="Record any agent that is pointed at --port, until Ctrl-C.")  # fmt: skip
+@click.option("--upstream", default="http://localhost:11434", show_default=True, metavar="URL",
+              help="With --proxy: the server that answers.")  # fmt: skip
+@click.option("--port", default=11435, show_default=True, type=click.IntRange(0, 65535),
+              help="With --proxy: where to listen on 127.0.0.1.")  # fmt: skip
 @model_options
 @trace_options
 @json_option
 def record_command(
     *,
-    factory: str,
+    factory: str | None,
     questions: tuple[str, ...],
     name: str,
     folder: Path,
     mode: Mode | None,
+    proxy: bool,
+    upstream: str,
+    port: int,
     as_json: bool,
     otlp: str | None,
     content: ContentMode | None,
@@ -130,9 +139,17 @@ def record_command(
       agentrig record harness.demo.agents:assistant "(15 + 27) * 3" --name calc --model m
       agentrig record shop:agent "Hi" "And then?" --name two-turns --model m --stream
       agentrig record shop:agent --name two-turns --resume
+      agentrig record --proxy --upstream http://localhost:11434 --port 11435 --name any
     """
     with ExitStack() as stack:
         stack.enter_context(exit_codes())
+        if proxy:
+            if factory is not None or mode == "resume":
+                raise click.UsageError("--proxy records others: no FACTORY, no --resume")
+            _record_traffic(upstream, folder, name, port=port, mode=mode, as_json=as_json)
+            return
+        if factory is None:
+            raise click.UsageError("no agent: expected FACTORY as module:function, or --proxy")
         path = session_path(folder, name)
         watch = stack.enter_context(traced(otlp, content, log, require_export, session=path))
         plan = (
@@ -231,6 +248,15 @@ def _rewrite_all(
             console().print(f"recorded {path} ({len(done.file.takes)} requests)")
     if as_json:
         click.echo(_dump(rewritten))
+
+
+def _record_traffic(
+    upstream: str, folder: Path, name: str, *, port: int, mode: Mode | None, as_json: bool
+) -> None:
+    from harness.sessions.serve_cli import record_traffic  # noqa: PLC0415 - only when it is used
+
+    rewrite = mode == "rewrite"
+    record_traffic(upstream, folder, name, port=port, rewrite=rewrite, as_json=as_json)
 
 
 def _run(plan: Plan, *, show: RunPrinter | None, watch: Watch) -> list[RunResult]:

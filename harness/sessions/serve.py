@@ -33,7 +33,7 @@ from harness.sessions.format import Api, SessionFile, Take
 from harness.sessions.pacing import duration, moments
 from harness.sessions.refusals import Refusal, Verdict, conflict, nearest, refusal_of
 
-_NAMED = re.compile(r"/s/(?P<name>[^/]+)(?P<rest>/.*)")
+NAMED = re.compile(r"/s/(?P<name>[^/]+)(?P<rest>/.*)")
 _NOT_SENT = {"transfer-encoding", "content-encoding", "content-length", "connection", "date"}
 _JSON, _NDJSON, _EVENTS = "application/json", "application/x-ndjson", "text/event-stream"
 
@@ -113,7 +113,7 @@ class SessionServer:
 
     def _answer(self, received: faults.Received) -> faults.Response:
         path, cursors = received.path, list(self._cursors.values())
-        if named := _NAMED.fullmatch(path):
+        if named := NAMED.fullmatch(path):
             path = named["rest"]
             cursors = [each for each in cursors if each.name == named["name"]]
         headers, body = decoded_body({k: [v] for k, v in received.headers.items()}, received.body)

@@ -1,4 +1,4 @@
-"""`agentrig serve`: recorded sessions as a server, until Ctrl-C."""
+"""`agentrig serve` and `record --proxy`: servers that run until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from types import FrameType
 import click
 
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
+from harness.sessions.proxy import RecordingProxy
 from harness.sessions.serve import serve
 from harness.sessions.show import console, visible
 from harness.sessions.suite import session_files
@@ -47,10 +48,9 @@ def serve_command(
         files = session_files(paths)
         if not files:
             raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
-        with interruption() as stopped, serve(files, port=port, pace=pace, repeat=not once) as it:
+        with _interruption() as stopped, serve(files, port=port, pace=pace, repeat=not once) as it:
             click.echo(f"serving {len(files)} sessions on {it.url}; stop with Ctrl-C", err=True)
-            while not stopped.wait(_POLL):
-                pass
+            _wait(stopped)
             verdict = it.verdict()
     if as_json:
         click.echo(json.dumps(verdict.as_json(), ensure_ascii=False, indent=2))
@@ -63,8 +63,30 @@ def serve_command(
         leave(FAILED)
 
 
+def record_traffic(
+    upstream: str, folder: Path, name: str, *, port: int, rewrite: bool, as_json: bool
+) -> None:
+    """Record whoever is pointed at the proxy, until Ctrl-C; then the sessions are written."""
+    with _interruption() as stopped:
+        proxy = RecordingProxy(upstream, folder, name, port=port, rewrite=rewrite)
+        with proxy:
+            click.echo(f"recording {proxy.url} → {upstream}; stop with Ctrl-C", err=True)
+            _wait(stopped)
+    if as_json:
+        click.echo(json.dumps({"written": [str(each) for each in proxy.written]}))
+    elif not proxy.written:
+        console().print("nothing was sent, nothing is written")
+    for path in () if as_json else proxy.written:
+        console().print(f"recorded {path}")
+
+
+def _wait(stopped: Event) -> None:
+    while not stopped.wait(_POLL):
+        pass
+
+
 @contextmanager
-def interruption() -> Iterator[Event]:
+def _interruption() -> Iterator[Event]:
     """An event that Ctrl-C and SIGTERM set: here they are how the work ends, not an accident."""
     stopped = Event()
 
