@@ -49,7 +49,7 @@ class Asking:
             task: index of the message that holds the current task.
         """
         agent = self._agent
-        view = agent.memory.view(messages, task=task, budget=self._prompt_budget())
+        view = agent.memory.view(messages, task=task, budget=self._room(tools))
         estimate = estimate_prompt(view, tools)
         reply = agent.model.chat(
             view,
@@ -88,10 +88,10 @@ class Asking:
             notes.append(StepNote("cut_by_client", "reading stopped before the reply had ended"))
         return notes
 
-    def _prompt_budget(self) -> int | None:
-        """Estimated tokens that the prompt may take, by the server's last count."""
+    def _room(self, tools: Sequence[JsonObject]) -> int | None:
+        """Estimated tokens that the messages may take, by the server's last count."""
         window = self._agent.model.context_window
         if window is None:
             return None
         reserve = min(_ANSWER_RESERVE, window // 4)
-        return int((window - reserve) / max(1.0, self.estimate_ratio))
+        return int((window - reserve) / max(1.0, self.estimate_ratio)) - estimate_prompt((), tools)

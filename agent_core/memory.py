@@ -14,6 +14,10 @@ _HEADERS: dict[Language, str] = {
     "en": "Summary of earlier rounds (shortened):",
     "zh": "较早轮次的摘要（已缩短）：",
 }
+_UNSAID: dict[Language, str] = {
+    "en": "- ({count} older messages are left out)",
+    "zh": "- （更早的 {count} 条消息已省略）",
+}
 _LINE_CHARS = 160
 
 
@@ -41,15 +45,17 @@ class WindowMemory:
     ) -> list[Message]:
         """Give what is sent: everything, or a shorter history with a summary in the task."""
         starts = [i for i, each in enumerate(messages) if each.role == "assistant"]
-        earlier = [i for i in starts if i < task]
-        current = [i for i in starts if i > task]
         dropped = -(-max(0, len(starts) - self.rounds) // self.block) * self.block
+        lines = len(messages)
         while True:
-            view = self._without(messages, task, earlier, current, min(dropped, len(starts)))
-            fits = budget is None or estimate_prompt(view) <= budget
-            if fits or dropped >= len(starts) - 1:
+            out = min(dropped, len(starts))
+            view = self._without(messages, task, starts, out, lines)
+            if budget is None or estimate_prompt(view) <= budget or not lines:
                 break
-            dropped += self.block
+            if dropped < len(starts) - 1:
+                dropped += self.block
+            else:  # what is left is too long because so much is summarised
+                lines = min(lines, len(messages) - len(view)) // 2
         if len(view) == len(messages):
             return view
         with scope(MemoryStarted("trim")) as memory:
@@ -61,13 +67,18 @@ class WindowMemory:
         self,
         messages: Sequence[Message],
         task: int,
-        earlier: list[int],
-        current: list[int],
+        starts: list[int],
         dropped: int,
+        lines: int,
     ) -> list[Message]:
-        """Leave out the oldest `dropped` rounds: of earlier turns first, then of this one."""
+        """Leave out the oldest `dropped` rounds: of earlier turns first, then of this one.
+
+        The summary has a line for each message that is gone, for the last `lines` of them.
+        """
         if not dropped:
             return list(messages)
+        earlier = [i for i in starts if i < task]
+        current = [i for i in starts if i > task]
         from_earlier = min(dropped, len(earlier))
         from_current = dropped - from_earlier
         head = [each for each in messages[:task] if each.role == "system"]
@@ -77,7 +88,7 @@ class WindowMemory:
         after = current[from_current] if from_current < len(current) else len(messages)
         gone = [*messages[len(head) : first], *messages[task + 1 : after]]
         question = messages[task]
-        content = f"{question.content}\n\n{_summary(gone, self.language)}"
+        content = f"{question.content}\n\n{_summary(gone, self.language, lines)}"
         return [*head, *messages[first:task], replace(question, content=content), *messages[after:]]
 
 
@@ -86,9 +97,12 @@ def _next_user(messages: Sequence[Message], start: int, end: int) -> int:
     return next((i for i in range(start, end) if messages[i].role == "user"), end)
 
 
-def _summary(gone: Sequence[Message], language: Language) -> str:
+def _summary(gone: Sequence[Message], language: Language, limit: int) -> str:
     lines = [_HEADERS[language]]
-    for message in gone:
+    unsaid = max(0, len(gone) - limit)
+    if unsaid:
+        lines.append(_UNSAID[language].format(count=unsaid))
+    for message in gone[unsaid:]:
         calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
         text = " ".join(f"{message.content} {calls}".split())
         if len(text) > _LINE_CHARS:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent_core.context import estimate_prompt
 from agent_core.errors import ConfigError
 from agent_core.memory import WindowMemory
-from agent_core.messages import Message
+from agent_core.messages import Language, Message
 
 
 def history(rounds: int, earlier: int = 0) -> tuple[list[Message], int]:
@@ -65,6 +65,21 @@ def test_a_budget_is_kept_while_rounds_can_leave(rounds: int, budget: int) -> No
     view = WindowMemory(rounds=40).view(messages, task=task, budget=budget)
     assistants = sum(each.role == "assistant" for each in view)
     assert estimate_prompt(view) <= budget or assistants <= 5
+
+
+@given(st.integers(2, 60), st.integers(100, 400), st.sampled_from(["en", "zh"]))
+def test_a_summary_does_not_take_the_room_it_makes(
+    rounds: int, budget: int, language: Language
+) -> None:
+    """Short messages are as long in the summary: its oldest lines leave, and it says so."""
+    messages, task = history(0, rounds)
+    view = WindowMemory(language=language).view(messages, task=task, budget=budget)
+    assert estimate_prompt(view) <= budget
+    assert view[-1].content.startswith("the task")
+    whole = estimate_prompt(messages) <= budget and rounds <= 10
+    assert (view == messages) == whole
+    if f"turn {rounds - 1}" in view[-1].content and "turn 0" not in str(view):
+        assert ("messages are left out" if language == "en" else "条消息已省略") in view[-1].content
 
 
 def test_what_left_is_summarised_in_the_task() -> None:
