@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agent_core.rag import DenseRetriever, LexicalRetriever, chunk_text
 from agent_core.rag.adapters import (
     langchain_retriever,

@@ -7,7 +7,6 @@ from click.testing import CliRunner
 
 from harness.cli import main
 
-
 WORDS = {
     "en": ["Question:", "Step 1", "Thought:", "Action:", "Observation:", "Answer:",
            "Stop reason: final_answer", "exactly what it did", "differ"],
