@@ -125,7 +125,7 @@ def judge(example: Example, outcome: Outcome) -> tuple[str, Fault | None]:
             return _column(outcome), Fault(trap.fault, outcome)
     if outcome["kind"] == "final":
         return "false answer", Fault("false_answer", outcome)
-    if example.fault == "wrong_call" and outcome["name"] not in example.tools:
+    if outcome["name"] not in example.tools:
         return "wrong call", Fault("phantom_call", outcome)
     return "wrong call", Fault(example.fault, outcome)
 

@@ -16,12 +16,15 @@ from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, Protocol
 
+from harness.plain import plain
+
 CPU_SECONDS = 5
 """CPU time one check may use before its process is killed."""
 
 _BATCH = 100
 _SILENCE = 60.0  # seconds on one check, blocked rather than busy, before its process is killed
 _KEPT = 3  # findings of a kind and first label
+_AS_FOUND = {"killed", "growth", "slow"}  # looking for smaller ones would take as long again
 
 
 def _processes() -> Any:
@@ -53,6 +56,9 @@ class Finding:
     index: int
     case: dict[str, Any]
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "case", plain(self.case))  # a target's own types stay behind
 
     @property
     def size(self) -> tuple[int, int]:
@@ -150,7 +156,7 @@ def run(
     *,
     workers: int = 1,
     cpu_seconds: int = CPU_SECONDS,
-    most_killed: int = 20,
+    most_killed: int = 10,
     shrink: bool = True,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Result:
@@ -216,7 +222,7 @@ def _shrunk(worker: _Worker, findings: list[Finding]) -> Iterable[Finding]:
     """The smallest finding of each kind made smaller, the others as they are."""
     seen: set[str] = set()
     for each in sorted(findings, key=lambda one: (one.kind, one.size)):
-        if each.kind in seen or each.kind in {"killed", "growth"}:
+        if each.kind in seen or each.kind in _AS_FOUND:
             yield each
             continue
         seen.add(each.kind)
