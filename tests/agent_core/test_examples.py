@@ -8,7 +8,9 @@ from importlib import import_module
 import pytest
 
 
-@pytest.mark.parametrize("module", ["agent_core.agent", "agent_core.longterm"])
+@pytest.mark.parametrize(
+    "module", ["agent_core.agent", "agent_core.longterm", "agent_core.models.router"]
+)
 def test_examples_run(module: str) -> None:
     """Every example gives what stands under it."""
     failed, tried = doctest.testmod(import_module(module))
