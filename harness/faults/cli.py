@@ -1,0 +1,95 @@
+"""`agentrig sweep`: parse arguments, sweep, print and save.
+
+Exit codes: 0 no violation and the threshold reached, 1 otherwise, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from harness.faults.page import page
+from harness.faults.report import SweepReport
+from harness.faults.show import show_sweep
+from harness.faults.sweep import Plan, shares_of, sweep
+from harness.redact import redactor
+from harness.sessions.arguments import FAILED, allow_option, exit_codes, json_option, leave
+from harness.sessions.show import console
+from harness.sessions.storage import write_atomically
+from harness.sessions.suite import session_files
+
+
+@click.command("sweep")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--operators", "operators", multiple=True, metavar="NAME",
+              help="Only these: reply, http, tool, or a code such as J4; may be repeated, "
+              "or be several with commas between.")  # fmt: skip
+@click.option("--steps", type=click.IntRange(1), metavar="N",
+              help="At most so many steps of a session, evenly spread.")  # fmt: skip
+@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same trials.")
+@click.option("--threshold", type=click.FloatRange(0.0, 1.0), default=0.0, metavar="SCORE",
+              help="Fail below this recovery score, from 0 to 1.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1,
+              show_default="one per core", help="Processes.")  # fmt: skip
+@click.option("--agent", help="Factory to use instead of the sessions' own, as module:function.")
+@allow_option
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path),
+              metavar="FILE", help="Write the matrix as one page.")  # fmt: skip
+@json_option
+def sweep_command(
+    *,
+    paths: tuple[Path, ...],
+    operators: tuple[str, ...],
+    steps: int | None,
+    seed: int,
+    threshold: float,
+    workers: int,
+    agent: str | None,
+    allow: tuple[str, ...],
+    html_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Let things go wrong in recorded sessions and see what the agent makes of it.
+
+    Every step of every session is run again with every fault: of the reply, of HTTP, of the
+    tool. Nothing waits and nothing is sent. PATHS are files or folders.
+
+    \b
+    Examples:
+      agentrig sweep cassettes
+      agentrig sweep cassettes --operators http,tool --threshold 0.9
+      agentrig sweep cassettes/weather-zh.yaml --operators J15 --json
+      agentrig sweep cassettes --steps 2 --workers 4 --html sweep.html
+    """
+    with exit_codes():
+        files = session_files(paths)
+        if not files:
+            raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
+        names = tuple(name for each in operators for name in each.split(",") if name)
+        plan = Plan(names, steps, seed, agent, allow)
+        report = _swept(files, plan, workers)
+        if html_file is not None:
+            write_atomically(html_file, page(report))
+    if as_json:
+        click.echo(json.dumps(redactor.value(report.as_json()), ensure_ascii=False, indent=2))
+    else:
+        show_sweep(console(), report)
+    if report.violations or report.errors or not report.reaches(threshold):
+        leave(FAILED)
+
+
+def _swept(files: Sequence[Path], plan: Plan, workers: int) -> SweepReport:
+    """Sweep under a progress bar, which only a terminal shows."""
+    err = console(stderr=True)
+    bar = Progress(
+        TextColumn("sweeping"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=err, transient=True, disable=not err.is_terminal,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("sweeping", total=len(shares_of(files, plan, workers)))
+        return sweep(files, plan, workers=workers, progress=lambda done: bar.advance(task, done))

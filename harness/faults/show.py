@@ -1,0 +1,90 @@
+"""The matrix of a sweep on a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from harness.faults.catalogue import FAULTS
+from harness.faults.fault import Group
+from harness.faults.report import FORMULA, SweepReport, of_session, percent
+from harness.faults.verdicts import VIOLATIONS
+from harness.sessions.show import visible
+
+_COLOURS = {
+    "recovered": "green",
+    "other answer": "yellow",
+    "clean stop": "cyan",
+    "violation": "bold red",
+    "not applicable": "dim",
+    "scripted": "dim",
+}
+_COLUMNS = {
+    "recovered": "recov.",
+    "other answer": "other",
+    "clean stop": "stop",
+    "violation": "viol.",
+    "not applicable": "n/a",
+    "scripted": "script",
+}
+_TITLES: Mapping[Group, str] = {"reply": "the reply", "http": "HTTP", "tool": "the tool"}
+_SHOWN = 20  # violations that are shown one by one
+
+
+def show_sweep(out: Console, report: SweepReport) -> None:
+    """Print the matrix by operator and by session, the violations, and the score."""
+    matrix = report.matrix()
+    for group, title in _TITLES.items():
+        rows = {code: counts for code, counts in matrix.items() if FAULTS[code].group == group}
+        if rows:
+            last = {code: FAULTS[code].about for code in rows}
+            out.print(_table(f"fault of {title}", rows, last))
+    out.print(_sessions(report))
+    _show_violations(out, report)
+    for path, words in report.errors.items():
+        out.print(f"NOT SWEPT {path}: {visible(words)}", style="bold red")
+    recovered, counted = report.score()
+    scripted = sum(row.judgement.scripted for row in report.rows)
+    out.print(
+        f"{report.made} trials, {len(report.violations)} violations, {scripted} on a scripted "
+        f"reply; recovery score {percent(recovered, counted)} ({recovered} of {counted})",
+        style="bold",
+    )
+    out.print(FORMULA, style="dim")
+
+
+def _table(title: str, rows: Mapping[str, Counter[str]], last: Mapping[str, str]) -> Table:
+    """Counts by verdict, and a word for each row at its end."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(title, no_wrap=True)
+    for column, heading in _COLUMNS.items():
+        table.add_column(heading, justify="right", style=_COLOURS[column], min_width=6)
+    table.add_column("", no_wrap=True, overflow="ellipsis", style="dim")
+    for name, counts in rows.items():
+        numbers = [str(counts[each]) if counts[each] else "·" for each in _COLUMNS]
+        table.add_row(name, *numbers, last[name])
+    return table
+
+
+def _sessions(report: SweepReport) -> Table:
+    rows = report.by_session()
+    scores = {name: percent(*report.score(of_session(report.rows, name))) for name in rows}
+    return _table("session", rows, scores)
+
+
+def _show_violations(out: Console, report: SweepReport) -> None:
+    found = report.violations
+    for row in found[:_SHOWN]:
+        judgement = row.judgement
+        out.print(
+            f"VIOLATION {row.session}, {row.trial.place}, {row.trial.fault.code} "
+            f"({row.trial.fault.about}): {judgement.kind}: {VIOLATIONS[judgement.kind]}",
+            style="bold red",
+        )
+        out.print(f"  {visible(judgement.detail)}")
+    if len(found) > _SHOWN:
+        out.print(f"… and {len(found) - _SHOWN} more; --json lists them all")

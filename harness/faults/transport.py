@@ -1,0 +1,113 @@
+"""Faults of HTTP: what servers, proxies and networks do instead of answering."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import requests
+
+from harness.faults.fault import SECRET, Fault
+from harness.sessions.exchange import Response
+from harness.sessions.format import Api, ErrorTake, Take
+from harness.sessions.responses import build_response, transport_error
+
+_HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Sign in</body></html>"
+_READ_TIMEOUT = 300.0  # seconds that pass before a silent server is given up
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A request, the reply it should have had, and the API that is spoken."""
+
+    prepared: requests.PreparedRequest
+    recorded: Response
+    api: Api
+
+
+Happens = Callable[[Trouble], requests.Response]
+
+
+def failed(code: str, trouble: Trouble) -> requests.Response:
+    """What comes instead of the recorded reply.
+
+    Raises:
+        requests.RequestException: the fault is that nothing comes.
+    """
+    return _HAPPENS[code](trouble)
+
+
+def seconds_of(code: str) -> float:
+    """Seconds that pass on the clock of the run before the fault is seen."""
+    return _READ_TIMEOUT if code == "timeout" else 0.0
+
+
+def _refused(status: int, reason: str, said: str, **headers: str) -> Happens:
+    """A status with the error body of the API; it repeats a secret, as real ones do."""
+
+    def happens(trouble: Trouble) -> requests.Response:
+        message = f"{said} (Authorization: Bearer {SECRET})"
+        error: object = message if trouble.api == "ollama" else {"message": message}
+        named = {name.replace("_", "-"): [value] for name, value in headers.items()}
+        response = Response(
+            status,
+            reason,
+            {"Content-Type": ["application/json"], **named},
+            json.dumps({"error": error}).encode(),
+        )
+        return build_response(trouble.prepared, response)
+
+    return happens
+
+
+def _html(trouble: Trouble) -> requests.Response:
+    page = Response(200, "OK", {"Content-Type": ["text/html; charset=utf-8"]}, _HTML)
+    return build_response(trouble.prepared, page)
+
+
+def _wrong_type(trouble: Trouble) -> requests.Response:
+    headers = {"Content-Type": ["text/plain; charset=latin-1"]}
+    return build_response(trouble.prepared, replace(trouble.recorded, headers=headers))
+
+
+def _cut(trouble: Trouble) -> requests.Response:
+    """Half of the body, then the connection is closed."""
+    half = replace(trouble.recorded, body=trouble.recorded.body[: len(trouble.recorded.body) // 2])
+    take = Take(error=ErrorTake(kind="cut", after=len(half.body), request={}))
+    return build_response(trouble.prepared, half, take=take)
+
+
+def _reset(trouble: Trouble) -> requests.Response:
+    raise transport_error("reset", trouble.prepared)
+
+
+def _timeout(trouble: Trouble) -> requests.Response:
+    raise transport_error("timeout", trouble.prepared)
+
+
+_HAPPENS: Mapping[str, Happens] = {
+    "404": _refused(404, "Not Found", "model 'm' not found"),
+    "429": _refused(429, "Too Many Requests", "slow down", Retry_After="20"),
+    "429-stays": _refused(429, "Too Many Requests", "slow down", Retry_After="20"),
+    "500": _refused(500, "Internal Server Error", "llama runner process has terminated"),
+    "500-stays": _refused(500, "Internal Server Error", "llama runner process has terminated"),
+    "html": _html,
+    "cut": _cut,
+    "reset": _reset,
+    "timeout": _timeout,
+    "wrong-type": _wrong_type,
+}
+HTTP_FAULTS = (
+    Fault("404", "http", "the model is not found", lasting=True),
+    Fault("429", "http", "once too many requests, with Retry-After"),
+    Fault("429-stays", "http", "too many requests, again and again", lasting=True),
+    Fault("500", "http", "once an error of the server"),
+    Fault("500-stays", "http", "an error of the server, again and again", lasting=True),
+    Fault("html", "http", "a page instead of the API"),
+    Fault("cut", "http", "the connection ends within the body"),
+    Fault("reset", "http", "the connection is reset before a response"),
+    Fault("timeout", "http", "no response within the read timeout"),
+    Fault("wrong-type", "http", "the right body under a wrong content type"),
+)
+"""Every fault of HTTP."""
