@@ -16,9 +16,11 @@ COMMANDS = {
     "record": ("harness.sessions.cli", "Ask an agent and keep the session in a file."),
     "serve": ("harness.sessions.serve_cli", "Serve recorded sessions as a fake model server."),
     "replay": ("harness.sessions.cli", "Replay sessions offline; say what changed and why."),
+    "lint": ("harness.sessions.lint_cli", "Look for what is wrong with recorded files."),
     "trace": ("harness.trace.cli", "Look at traces: a tree, an explanation, a difference, a page."),
     "bench": ("harness.bench.cli", "Measure retrievers on your own documents and questions."),
     "fuzz": ("harness.fuzz.cli", "Fuzz a parser, arguments, a loop, a chunker."),
+    "sweep": ("harness.faults.cli", "Let things go wrong in recorded sessions, step by step."),
 }
 """Command name to the module that holds it (as `<name>_command`) and its one-line help."""
 

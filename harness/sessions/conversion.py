@@ -64,6 +64,8 @@ def records_of(api: Api, response: Response) -> list[JsonObject] | None:
     else:
         texts = [each for each in response.body.split(b"\n") if each.strip()]
     records = [json_body(each) for each in texts]
+    if len(records) > 1 and records[-1] is None:  # the client stopped reading inside a line
+        records.pop()
     if not records or any(not isinstance(each, dict) or each.get("error") for each in records):
         return None
     return records

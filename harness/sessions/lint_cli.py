@@ -1,0 +1,82 @@
+"""`agentrig lint`: look at recorded files, print, exit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from harness.redact import redactor
+from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
+from harness.sessions.lint import Finding, Level, fix, lint
+from harness.sessions.show import console, visible
+from harness.sessions.suite import session_files
+
+_COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
+
+
+@click.command("lint")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--fix", "mend", is_flag=True, help="Take secrets out of the files.")
+@click.option("--max-age", type=click.IntRange(min=1), metavar="DAYS",
+              help="Warn of recordings older than this.")  # fmt: skip
+@json_option
+def lint_command(
+    *, paths: tuple[Path, ...], mend: bool, max_age: int | None, as_json: bool
+) -> None:
+    """Look for what is wrong with session files and cassettes. PATHS are files or folders.
+
+    Ends with code 1 if there is an error; warnings and notes do not fail.
+
+    \b
+    Examples:
+      agentrig lint cassettes
+      agentrig lint cassettes --max-age 180 --json
+      agentrig lint cassettes/weather-zh.yaml --fix
+    """
+    with exit_codes():
+        files = session_files(paths)
+        fixed = _mended(files) if mend else []
+        found = lint(files, max_age=None if max_age is None else timedelta(days=max_age))
+    if as_json:
+        report = {
+            "ok": not _errors(found),
+            "files": len(files),
+            "fixed": [str(each) for each in fixed],
+            "findings": [each.as_json() for each in found],
+        }
+        click.echo(json.dumps(redactor.value(report), ensure_ascii=False, indent=2))
+    else:
+        _show(files, fixed, found)
+    if _errors(found):
+        leave(FAILED)
+
+
+def _mended(files: Sequence[Path]) -> list[Path]:
+    """Files that had secrets; one that cannot be read is for `lint` to tell of."""
+    unreadable = {each.path for each in lint(files) if each.rule == "unreadable"}
+    return [path for path in files if path not in unreadable and fix(path)]
+
+
+def _errors(found: Sequence[Finding]) -> int:
+    return sum(each.level == "error" for each in found)
+
+
+def _show(files: Sequence[Path], fixed: Sequence[Path], found: Sequence[Finding]) -> None:
+    out = console()
+    for path in fixed:
+        out.print(f"fixed  {path}: secrets are out of it")
+    for each in found:
+        where = f", {each.where}" if each.where else ""
+        out.print(
+            Text(f"{each.level:8}", style=_COLOURS[each.level]),
+            f"{each.path}{where}: {visible(each.words)} [{each.rule}]",
+        )
+    warnings = sum(each.level == "warning" for each in found)
+    out.print(
+        Text(f"{len(files)} files: {_errors(found)} errors, {warnings} warnings", style="bold")
+    )

@@ -1,0 +1,255 @@
+"""Lint finds what is wrong with recordings, and nothing in good ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli import main
+from harness.sessions.cassette import load_session
+from harness.sessions.lint import fix, lint, lint_session
+from harness.sessions.replay import replay
+from tests.harness.serve_support import (
+    ASKED,
+    CALL,
+    QUESTION,
+    SEEN,
+    cassette,
+    interaction,
+    ndjson,
+    record,
+    tool_turn,
+)
+from tests.harness.sessions_support import ANSWER, ollama_reply, record_scripted, three_steps
+
+KEY = "sk-" + "proj-Abc123Def456Ghi789Jkl012"
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
+FIRST: dict[str, Any] = {"model": "m", "messages": [QUESTION], "stream": False}
+
+
+def rules(*paths: Path, **how: Any) -> list[str]:
+    """What is found, but for what every stock cassette has."""
+    return [each.rule for each in lint(paths, **how) if each.rule != "unknown-origin"]
+
+
+def stock(folder: Path, *pairs: tuple[Any, Any]) -> Path:
+    """A cassette of these requests and replies."""
+    inside = [interaction(body, json.dumps(reply)) for body, reply in pairs]
+    return cassette(folder / "stock.yaml", *inside)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session of three steps."""
+    path = tmp_path_factory.mktemp("good") / "three.yaml"
+    three_steps(path)
+    return counted(path)
+
+
+def counted(path: Path) -> Path:
+    """Let the counts of the prompts grow as the prompts do: the scripted server's stand still."""
+    text = path.read_text(encoding="utf-8")
+    for number in range(1, 4):
+        text = text.replace('"prompt_eval_count": 90', f'"prompt_eval_count": {number}00', 1)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def changed(good: Path, folder: Path, old: str, new: str) -> Path:
+    """The good session with a text changed."""
+    text = good.read_text(encoding="utf-8")
+    assert old in text
+    path = folder / "changed.yaml"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path
+
+
+def test_good_files_have_no_findings(good: Path, tmp_path: Path) -> None:
+    """A session as it was recorded, and a stock cassette of a native tool turn."""
+    assert rules(good, tool_turn(tmp_path / "tour.yaml")) == []
+    assert [each.level for each in lint([tmp_path / "tour.yaml"])] == ["info"]
+
+
+def test_secrets_are_found_everywhere_and_taken_out(tmp_path: Path) -> None:
+    """In headers, requests, replies that spell them over lines; they are named by place only."""
+    lines = ndjson(*[record(piece, done=False) for piece in (KEY[:9], KEY[9:20], KEY[20:])])
+    asked = {**FIRST, "messages": [{"role": "user", "content": f"my key is {KEY}"}]}
+    one = interaction(asked, lines, headers={"Set-Cookie": ["session=0123456789abcdef"]})
+    one["request"]["headers"] = {"Authorization": ["Bearer abcdefghijklmnop"]}
+    path = cassette(tmp_path / "c.yaml", one)
+    found = [each for each in lint([path]) if each.rule == "secret"]
+    assert [(each.where, each.words) for each in found] == [
+        ("request 1", "header Authorization holds a credential"),
+        ("request 1", "the body holds what looks like a credential"),
+        ("reply 1", "header Set-Cookie holds a credential"),
+        ("reply 1", "the body holds what looks like a credential"),
+    ]
+    assert all(each.fixable for each in found)
+    assert KEY not in str(found)
+    assert fix(path)
+    assert rules(path) == []
+    assert not fix(path)
+    assert "abcdefghijklmnop" not in path.read_text(encoding="utf-8")
+
+
+def test_a_mended_session_replays(good: Path, tmp_path: Path) -> None:
+    """The block is scrubbed too, and nothing that a replay compares is lost."""
+    path = changed(good, tmp_path, "agentrig: ", f"derived: {KEY}\n    agentrig: ")
+    assert [(each.rule, each.where) for each in lint([path])] == [("secret", "provenance.derived")]
+    assert fix(path)
+    assert KEY not in path.read_text(encoding="utf-8")
+    assert replay(path).ok
+
+
+@pytest.mark.parametrize(
+    ("reply", "rule"),
+    [
+        ('Action: {"name": "get_whether", "parameters": {"city": "Lisbon"}}', "unknown-tool"),
+        ('Action: {"name": "get_weather", "parameters": {"city": "Lis', "unparsable-reply"),
+        ("", "unparsable-reply"),
+    ],
+)
+def test_replies_are_read_as_the_agent_reads_them(good: Path, reply: str, rule: str) -> None:
+    """What was a call when it was recorded and is none now."""
+    file = load_session(good)
+    first = file.exchanges[0]
+    body = json.dumps(record(reply)).encode()
+    other = replace(first, response=replace(first.response, body=body))
+    found = lint_session(replace(file, exchanges=(other, *file.exchanges[1:])), good)
+    assert (rule, "reply 1") in [(each.rule, each.where) for each in found]
+
+
+def test_arguments_are_held_against_the_schema_of_today(good: Path, tmp_path: Path) -> None:
+    """A tool that wants another argument than the recorded call gives."""
+    path = changed(
+        good, tmp_path, "      required:\n      - city\n", "      required:\n      - town\n"
+    )
+    found = lint([path])
+    assert [each.rule for each in found] == ["invalid-arguments"]
+    assert found[0].where == "reply 1"
+    assert "town" in found[0].words
+
+
+def test_what_the_recording_knows_to_be_wrong_is_no_finding(tmp_path: Path) -> None:
+    """A session of an unknown tool and a refused argument, from which the agent recovered."""
+    unknown = 'Action: {"name": "get_whether", "parameters": {"city": "Lisbon"}}'
+    refused = 'Action: {"name": "get_weather", "parameters": {"town": 5}}'
+    path = tmp_path / "recovered.yaml"
+    record_scripted(path, *(ollama_reply(text) for text in (unknown, refused, ANSWER)))
+    assert rules(counted(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        ({"name": "get_weather", "arguments": {"city": "北京"}}, None),
+        ({"name": "get_weather", "arguments": {"town": "北京"}}, "invalid-arguments"),
+        ({"name": "get_whether", "arguments": {"city": "北京"}}, "unknown-tool"),
+        ({"name": "get_weather", "arguments": ["北京"]}, "unparsable-reply"),
+    ],
+)
+def test_native_calls_of_any_agent_are_checked(tmp_path: Path, call: Any, rule: str | None) -> None:
+    """The tools stand in the request, whoever recorded it."""
+    path = stock(tmp_path, ({**FIRST, "tools": [TOOL]}, record(tool_calls=[{"function": call}])))
+    assert rules(path) == ([rule] if rule else [])
+
+
+def test_replies_that_were_cut_or_swallowed(tmp_path: Path) -> None:
+    """`length`, and tokens that nothing shows."""
+    cut = record("Once upon") | {"done_reason": "length"}
+    path = stock(tmp_path, (FIRST, cut), ({**FIRST, "seed": 1}, record("") | {"eval_count": 40}))
+    assert rules(path) == ["length", "output-swallowed"]
+
+
+SYSTEM = {"role": "system", "content": "You help."}
+
+
+def said(number: int) -> list[dict[str, str]]:
+    """A round of the history."""
+    return [{"role": "assistant", "content": f"Action {number}"},
+            {"role": "user", "content": f"Observation: {number}"}]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        ([SYSTEM, QUESTION, *said(1), *said(2), *said(3)], []),
+        ([SYSTEM, {**QUESTION, "content": QUESTION["content"] + " Summary: 1"}, *said(2)], []),
+        ([SYSTEM, {"role": "user", "content": "Another question"}, *said(7)], []),
+        ([SYSTEM, QUESTION], []),
+        ([SYSTEM, QUESTION, *said(9), *said(2)], ["prompt-not-append-only"]),
+        ([{**SYSTEM, "content": "It is 12:01."}, QUESTION, *said(1), *said(2), *said(3)],
+         ["prompt-not-append-only"]),
+    ],
+    ids=["grown", "trimmed", "another", "again", "rewritten", "clock-in-system"],
+)  # fmt: skip
+def test_prompts_only_grow(tmp_path: Path, second: Any, found: list[str]) -> None:
+    """Only trimming may take anything away; other conversations are not compared."""
+    first = [SYSTEM, QUESTION, *said(1), *said(2)]
+    bodies = [{**FIRST, "messages": messages} for messages in (first, second)]
+    assert rules(stock(tmp_path, *((body, record("ok")) for body in bodies))) == found
+
+
+def test_a_prompt_that_the_server_cut(tmp_path: Path) -> None:
+    """The count stands at the window; or it falls while the prompt grew."""
+    small = {**FIRST, "options": {"num_ctx": 2048}}
+    longer = {**small, "messages": [QUESTION, ASKED, SEEN]}
+    full = stock(tmp_path, (small, record("ok") | {"prompt_eval_count": 2048}))
+    assert rules(full) == ["context-truncated"]
+    fell = stock(tmp_path, (small, record(tool_calls=[CALL])),
+                 (longer, record("ok") | {"prompt_eval_count": 9}))  # fmt: skip
+    assert rules(fell) == ["context-truncated"]
+
+
+def test_origin_and_age(good: Path, tmp_path: Path) -> None:
+    """A session says which model answered; how old it may be is for the user to say."""
+    file = load_session(good)
+    assert file.session is not None
+    digest = f"    model_digest: {file.session.provenance.model_digest}\n"
+    path = changed(good, tmp_path, digest, "")
+    assert rules(path) == ["missing-provenance"]
+    later = datetime.now(UTC) + timedelta(days=40)
+    assert rules(good, max_age=timedelta(days=30), now=later) == ["stale"]
+    assert rules(good, max_age=timedelta(days=50), now=later) == []
+    stock_file = tool_turn(tmp_path / "tour.yaml")  # made in August 2026, as its replies say
+    assert rules(stock_file, max_age=timedelta(days=1), now=datetime(2026, 9, 1, tzinfo=UTC)) == [
+        "stale"
+    ]
+
+
+def test_duplicates_and_orphans(good: Path, tmp_path: Path) -> None:
+    """The same exchanges twice; a taped call that no step asks for; a journal left behind."""
+    text = good.read_text(encoding="utf-8")
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(text, encoding="utf-8")
+    assert rules(good, copy) == ["duplicate"]
+    (tmp_path / "copy.yaml.journal").write_text("", encoding="utf-8")
+    assert rules(copy) == ["orphan"]
+    more = changed(good, tmp_path, "  tape:\n", "  tape:\n  - tool: send_mail\n    value: sent\n")
+    assert rules(more) == ["orphan"]
+
+
+def test_the_command_fails_for_errors_only(good: Path, tmp_path: Path) -> None:
+    """Its exit code, its words, its JSON, and its fix."""
+    run = CliRunner().invoke
+    fine = run(main, ["lint", str(good)])
+    assert (fine.exit_code, "1 files: 0 errors, 0 warnings" in fine.output) == (0, True)
+    reply = interaction(FIRST, json.dumps(record(f"your key is {KEY}")))
+    path = cassette(tmp_path / "c.yaml", reply)
+    bad = run(main, ["lint", str(path), "--json"])
+    assert bad.exit_code == 1
+    report = json.loads(bad.output)
+    assert (report["ok"], report["findings"][0]["rule"]) == (False, "secret")
+    assert KEY not in bad.output
+    mended = run(main, ["lint", str(path), "--fix"])
+    assert mended.exit_code == 0, mended.output
+    assert "secrets are out of it" in mended.output
+    (tmp_path / "no.yaml").write_text("interactions: 5\n", encoding="utf-8")
+    assert run(main, ["lint", str(tmp_path / "no.yaml")]).exit_code == 1
