@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_core.agent import Agent
@@ -153,6 +153,7 @@ def test_a_text_protocol_has_no_parser_that_could_swallow() -> None:
     assert swallowed_note(Reply("", usage=Usage(9, 40)), native=False) is not None
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.text(), st.text())
 def test_estimates_grow_with_the_text(one: str, other: str) -> None:
     """Neither is ever negative, nor less for more."""
