@@ -21,11 +21,12 @@ from agent_core.gears import (
     ToolExecutor,
 )
 from agent_core.limits import Limits, StopReason
-from agent_core.loop import Run
+from agent_core.loop import OnStep, Run
 from agent_core.memory import WindowMemory
 from agent_core.messages import Language, Message, Protocol, RunResult
 from agent_core.parsing import StandardParser
 from agent_core.prompts import TEXTS, system_prompt
+from agent_core.resume import RunState
 from agent_core.streaming import StreamEvent, stream_run
 from agent_core.structured import AnswerSchema, Schema
 from agent_core.tools import FunctionCallExecutor, FunctionDefinition, running_call
@@ -163,13 +164,20 @@ class Agent:
         return agent_tool(self, name, description, timeout=timeout)
 
     def run(
-        self, question: str, history: Sequence[Message] = (), *, cancel: Event | None = None
+        self,
+        question: str,
+        history: Sequence[Message] = (),
+        *,
+        cancel: Event | None = None,
+        on_step: OnStep | None = None,
     ) -> RunResult:
         """Answer a question.
 
         Args:
             history: `messages` of an earlier result, to go on with a conversation.
             cancel: set it from anywhere; the run then returns with `cancelled`.
+            on_step: gets a `RunState` after each step that is not the last, to save it and
+                go on from it with `resume`.
 
         Returns:
             The result, with every step, whatever happened.
@@ -177,17 +185,40 @@ class Agent:
         Raises:
             KeyboardInterrupt: re-raised with the partial result as `partial_result`.
         """
-        call = running_call()
-        run = Run(self, question, history, cancel or (call.cancel if call else Event()))
+        return self._go(self._new_run(question, history, cancel, on_step))
+
+    def resume(
+        self, state: RunState, *, cancel: Event | None = None, on_step: OnStep | None = None
+    ) -> RunResult:
+        """Go on with a run that was saved by `on_step`, here or in another process.
+
+        Returns:
+            The result of the whole run, with the steps from before.
+
+        Raises:
+            ConfigError: the agent is not the one that the run was saved from.
+            KeyboardInterrupt: as for `run`.
+        """
+        run = self._new_run(state.question, (), cancel, on_step)
+        state.restore(run)
+        return self._go(run)
+
+    def _new_run(
+        self,
+        question: str,
+        history: Sequence[Message],
+        cancel: Event | None,
+        on_step: OnStep | None,
+    ) -> Run:
+        call = running_call()  # inside a tool: whoever gives up on it gives up on this run
+        return Run(self, question, history, cancel or (call.cancel if call else Event()), on_step)
+
+    def _go(self, run: Run) -> RunResult:
         try:
-            with (
-                watching(*self.observers),
-                run.budget.in_use(),
-                scope(run.started_event()) as ending,
-            ):
+            with watching(*self.observers), run.budget.in_use(), scope(run.started_event()) as end:
                 result = run.loop()
-                self._keep(question, result)
-                ending.end(RunEnded(result))
+                self._keep(run.question, result)
+                end.end(RunEnded(result))
         except KeyboardInterrupt as interrupt:
             interrupt.partial_result = run.result(StopReason.CANCELLED)  # type: ignore[attr-defined]
             raise

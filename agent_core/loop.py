@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from agent_core.asking import Asking
 from agent_core.budget import Budget
@@ -42,6 +42,7 @@ from agent_core.prompts import (
     answer_message,
     observation_text,
 )
+from agent_core.resume import RunState
 from agent_core.structured import answer_as_data
 from agent_core.task import task_text
 
@@ -52,15 +53,25 @@ _BRIEF_CHARS = 300  # a question as a hint repeats it
 _RAW_REPLY_CHARS = 2_000  # of a reply that could not be used, this much stays in the history
 
 
+OnStep: TypeAlias = Callable[[RunState], None]
+"""Gets the state after each step from which the run could be resumed."""
+
+
 class Run:
     """One run of an agent: its state, and its steps in the order they happen."""
 
     def __init__(
-        self, agent: Agent, question: str, history: Sequence[Message], cancel: Event
+        self,
+        agent: Agent,
+        question: str,
+        history: Sequence[Message],
+        cancel: Event,
+        on_step: OnStep | None,
     ) -> None:
         self.agent = agent
         self.question = question
         self.cancel = cancel
+        self.on_step = on_step
         self.definitions = agent.executor.definitions
         self.schemas = {name: each.parameters for name, each in self.definitions.items()}
         native = agent.protocol == "native"
@@ -94,7 +105,8 @@ class Run:
     def loop(self) -> RunResult:
         """Run steps until something ends the run."""
         try:
-            self.messages.append(Message("user", task_text(self.agent, self.question)))
+            if len(self.messages) == self.task:  # a resumed run has its task
+                self.messages.append(Message("user", task_text(self.agent, self.question)))
             while True:
                 reason = self.take_step()
                 if reason is not None:
@@ -104,6 +116,8 @@ class Run:
                     return self._finish(outcome.text)
                 if outcome is not None:
                     return self.result(outcome)
+                if self.on_step is not None:
+                    self.on_step(RunState.of(self))
         except (ModelError, RetrievalError) as error:
             if self.budget.seconds_left() == 0.0:
                 return self.result(StopReason.TIME_LIMIT, error=error)

@@ -9,7 +9,8 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["agent_core.agent", "agent_core.longterm", "agent_core.models.router"]
+    "module",
+    ["agent_core.agent", "agent_core.longterm", "agent_core.models.router", "agent_core.resume"],
 )
 def test_examples_run(module: str) -> None:
     """Every example gives what stands under it."""
