@@ -81,7 +81,8 @@ class Recording:
         self.schemas: Mapping[str, JsonObject] = {
             name: each.parameters for name, each in agent.executor.definitions.items()
         }
-        self.observation_chars = agent.limits.observation_chars
+        limit = agent.limits.observation_chars
+        self.observation_chars: int = getattr(agent.executor, "max_chars", limit)
         results = converse(agent, self.session)
         self._check(results)
         self._bodies: dict[int, Body] = {}

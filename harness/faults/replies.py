@@ -33,10 +33,12 @@ class FaultyReply:
 
     Attributes:
         asked: the calls that it asks for, if it is understood: no other may run.
+        answers: the answers that it means, if it is understood; some operators change them.
     """
 
     reply: Reply
     asked: tuple[Outcome, ...] = ()
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ def _malformed(
     finish = reply.finish_reason if example.finish_reason == "stop" else example.finish_reason
     if example.native is None:
         changed = replace(reply, text=example.text, tool_calls=(), finish_reason=finish)
-        return FaultyReply(changed, _calls(*example.accept, *early))
+        answers = tuple(each["answer"] for each in example.accept if each["kind"] == "final")
+        return FaultyReply(changed, _calls(*example.accept, *early), answers)
     first, *others = reply.tool_calls or (ToolCall(None, "", {}),)
     call = ToolCall(first.id, example.native["name"], example.native["arguments"])
     changed = replace(reply, tool_calls=(call, *others), finish_reason=finish)

@@ -19,7 +19,8 @@ VERDICTS: tuple[Verdict, ...] = (
 )
 FORMULA = (
     "score = recovered / (recovered + other answer + clean stop + violation), without runs that "
-    "ended on a scripted reply, faults that stay, and turns recorded without an answer"
+    "ended on a scripted reply, replies that mean another answer, faults that stay, and turns "
+    "recorded without an answer"
 )
 
 
@@ -40,7 +41,8 @@ class Row:
             return False
         if judgement.verdict == "violation":
             return True
-        return self.answered and not (judgement.scripted or self.trial.fault.lasting)
+        excused = judgement.scripted or judgement.meant or self.trial.fault.lasting
+        return self.answered and not excused
 
     def as_json(self) -> JsonObject:
         """For `--json`."""

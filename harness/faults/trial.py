@@ -81,9 +81,8 @@ class Rehearsal:
             return violation("hang", str(endless))
         except Exception as error:  # whatever leaves a run is what is looked for
             return violation("crash", f"{type(error).__name__}: {error}")
-        asked = None if faulty is None else faulty.asked
         return judge(
-            Evidence(recording, course, stage, steps, telemetry, runner.ran, asked, results)
+            Evidence(recording, course, stage, steps, telemetry, runner.ran, faulty, results)
         )
 
     def close(self) -> None:

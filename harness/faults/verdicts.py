@@ -12,8 +12,8 @@ from agent_core.messages import Actions, FormatError, JsonObject, RunResult
 from harness.faults.course import Course, Stage
 from harness.faults.fault import SECRET, USERINFO
 from harness.faults.recording import Recording
+from harness.faults.replies import FaultyReply
 from harness.faults.watch import Seen, Steps, Telemetry
-from harness.fuzz.examples import Outcome
 from harness.redact import redactor
 from harness.sessions.exchange import json_body
 from harness.sessions.tape import call_key
@@ -38,12 +38,14 @@ class Judgement:
 
     Attributes:
         scripted: the run ended on a scripted reply, since the recording did not fit.
+        meant: the other answer is what the faulty reply means.
         kind: of a violation, a key of `VIOLATIONS`.
         detail: what was seen.
     """
 
     verdict: Verdict
     scripted: bool = False
+    meant: bool = False
     kind: str = ""
     detail: str = ""
 
@@ -53,7 +55,7 @@ class Evidence:
     """Everything that a trial left behind.
 
     Attributes:
-        asked: the calls that a faulty reply asks for; None when no reply was made faulty.
+        faulty: what was said wrong; None when no reply was.
     """
 
     recording: Recording
@@ -62,7 +64,7 @@ class Evidence:
     steps: Steps
     telemetry: Telemetry
     ran: Sequence[str]
-    asked: Sequence[Outcome] | None
+    faulty: FaultyReply | None
     results: Sequence[RunResult]
 
 
@@ -106,8 +108,9 @@ def _wrong_actions(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _allowed(evidence: Evidence, seen: Seen) -> set[str]:
-    if seen.line.source == "fault" and evidence.asked is not None:
-        return {call_key(each["name"], each["arguments"]) for each in evidence.asked}
+    if seen.line.source == "fault" and evidence.faulty is not None:
+        asked = evidence.faulty.asked
+        return {call_key(each["name"], each["arguments"]) for each in asked}
     if seen.line.source not in {"recorded", "fault"}:
         return set()
     step = evidence.recording.turns[seen.turn].steps[seen.line.number]
@@ -207,7 +210,10 @@ def _ending(evidence: Evidence) -> Judgement:
         if now.answer is None:
             return Judgement("clean stop", course.scripted, detail=_stop(now))
         if now.answer != before.answer:
-            return Judgement("other answer", course.scripted, detail=redactor.text(now.answer)[:80])
+            answers = evidence.faulty.answers if evidence.faulty else ()
+            meant = now.answer.strip() in [each.strip() for each in answers]
+            shown = redactor.text(now.answer)[:80]
+            return Judgement("other answer", course.scripted, meant, detail=shown)
     return Judgement("recovered", course.scripted)
 
 
