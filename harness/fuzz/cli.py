@@ -56,7 +56,7 @@ _save = click.option(
 
 @click.group("fuzz")
 def fuzz_command() -> None:
-    r"""Fuzz a parser of model replies, and the other borders of an agent.
+    """Fuzz a parser of model replies, and the other borders of an agent.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def parser(
     *, target: str, only: tuple[str, ...], seeds: Path | None, examples: int, seed: int,
     workers: int, json_out: bool, folder: Path | None,
 ) -> None:  # fmt: skip
-    r"""Read malformed replies whose truth is known.
+    """Read malformed replies whose truth is known.
 
     A target is a function (text, tools) -> {"kind": "action", "name", "arguments"} or
     {"kind": "final", "answer"} or {"kind": "error"}. To declare the exceptions that mean
@@ -121,7 +121,7 @@ def parser(
 @_workers
 @_json
 def cases(*, file: Path, target: str, workers: int, json_out: bool) -> None:
-    r"""Score a parser on replies with known outcomes.
+    """Score a parser on replies with known outcomes.
 
     Each line of FILE is a JSON object with text, tools, and expect or expect_any (the first is
     preferred); finish_reason where it matters.
@@ -152,7 +152,7 @@ def cases(*, file: Path, target: str, workers: int, json_out: bool) -> None:
 @_json
 @_save
 def args_(**options: Any) -> None:
-    r"""Coerce and validate arguments: valid ones unchanged, the rest exact or refused.
+    """Coerce and validate arguments: valid ones unchanged, the rest exact or refused.
 
     \b
     Examples:
@@ -170,7 +170,7 @@ def args_(**options: Any) -> None:
 @_json
 @_save
 def loop_(**options: Any) -> None:
-    r"""Run an agent with a hostile model: it ends, in time, for a typed reason.
+    """Run an agent with a hostile model: it ends, in time, for a typed reason.
 
     \b
     Examples:
@@ -190,7 +190,7 @@ def loop_(**options: Any) -> None:
 @_json
 @_save
 def chunks_(**options: Any) -> None:
-    r"""Cut texts: nothing lost, offsets exact, limits kept.
+    """Cut texts: nothing lost, offsets exact, limits kept.
 
     \b
     Examples:

@@ -162,7 +162,7 @@ class Take(_Block):
         seconds: until the response was read whole, or failed.
         sizes, times: bytes of each chunk as it was read, and seconds after `at`.
         closed: the client stopped reading because it had all it wanted.
-        within: number of the taped call during which the request was sent, if any.
+        within: number of the taped call or search that sent the request, if any.
     """
 
     exchange: int | None = None

@@ -22,7 +22,7 @@ from harness.sessions.format import Failure, TapedCall, TapedHit, TapedSearch
 from harness.sessions.tape import Tape, call_key, call_tape, search_key, search_tape
 
 inside_call: ContextVar[int | None] = ContextVar("agentrig_inside_call", default=None)
-"""Number of the taped call that runs in this context: requests it sends belong to it."""
+"""Number of the taped call or search that runs in this context: its requests belong to it."""
 
 
 @runtime_checkable
@@ -176,7 +176,11 @@ class RecordingRetriever:
         if again is not None:
             self.searches.append(again)
             return [_hit(each) for each in again.hits]
-        hits = list(self._retriever.retrieve(query, top_k))
+        token = inside_call.set(len(self.searches))
+        try:
+            hits = list(self._retriever.retrieve(query, top_k))
+        finally:
+            inside_call.reset(token)
         search = TapedSearch(
             query=redactor.text(query),
             top_k=top_k,

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from agent_core.agent import Agent
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import Chunk, Hit
+from agent_core.rag import DenseRetriever, OllamaEmbedder
 from agent_core.tools import FunctionCallExecutor, define
 from harness.sessions.cassette import load_session, parse_session, render_session
 from harness.sessions.drift import SEVERITY, Cause
@@ -26,9 +28,11 @@ from tests.harness.sessions_support import (
     ASSISTANT,
     SUM,
     WEATHER,
+    Action,
     edited,
     ollama_reply,
     ollama_stream,
+    plan,
     record_scripted,
     response,
     serving,
@@ -499,6 +503,28 @@ def test_requests_of_an_agent_inside_a_tool_belong_to_the_tool(tmp_path: Path) -
     taped, live = replay(path, factory=nested), replay(path, factory=nested, tools="live")
     assert (taped.in_words(), live.in_words()) == ([], [])
     assert (taped.drift.total, live.drift.total) == (2, 3)
+
+
+def test_requests_of_a_search_belong_to_the_search(tmp_path: Path) -> None:
+    """Taped, the question is not embedded again; what the factory embeds still is."""
+    path = tmp_path / "s.yaml"
+
+    def embedding(*rows: list[float]) -> list[Action]:
+        return [response(200, json.dumps({"model": "m", "embeddings": rows}).encode())]
+
+    def searching(model: Any, *, clock: Any, http: requests.Session, **kwargs: Any) -> Agent:
+        embedder = OllamaEmbedder("m", base_url=server.url, session=http, clock=clock)
+        chunk = Chunk("a", "It leaves at six.", "ferry", 0, 17)
+        return Agent(model, retriever=DenseRetriever(embedder, [chunk]), clock=clock, **kwargs)
+
+    scripts = [embedding([1.0, 0.0]), embedding([0.8, 0.6]), ollama_reply("Final Answer: six")]
+    with serving(*version_scripts(), *scripts) as server:
+        done = record(plan(server.url, "When does it leave?"), searching, path)
+    assert done.results[0].answer == "six"
+    assert [take.within for take in done.file.takes] == [None, 0, None]
+    report = replay(path, factory=searching)
+    assert report.in_words() == []
+    assert report.ok
 
 
 def test_a_native_tool_changes_in_the_request_itself(tmp_path: Path) -> None:
