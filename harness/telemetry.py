@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import format_trace_id
 
@@ -27,11 +27,12 @@ from harness.otel_env import (
     meter_provider,
     resource_of_process,
 )
-from harness.otlp_json import FileExporter
+from harness.otlp_json import FileExporter, encode
 from harness.redact import register_environment
 from harness.sinks import Delivery, LostReasons, Sink, close_within, otlp_sink
 from harness.trace.console import ConsoleExporter
 from harness.trace.last_good import last_good_runs
+from harness.trace.spans import Trace, traces
 
 if TYPE_CHECKING:
     from agent_core.agent import Agent
@@ -53,6 +54,7 @@ class Watch:
     Attributes:
         observer: what it puts on them, for whoever takes observers instead of agents.
         trace_ids: of the traces that have begun.
+        ended: spans that have ended and were not taken yet.
     """
 
     def __init__(self, observer: RunObserver, sinks: list[Sink], file: FileExporter) -> None:
@@ -60,10 +62,16 @@ class Watch:
         self._sinks = sinks
         self._file = file
         self.trace_ids: list[str] = []
+        self.ended: list[ReadableSpan] = []
 
     def instrument(self, agent: Agent) -> Agent:
         """The agent, watched; its spans go to the sinks of this session."""
         return watched(agent, self.observer)
+
+    def take_traces(self) -> list[Trace]:
+        """What has been written since the last time, as traces."""
+        spans, self.ended = self.ended, []
+        return traces([encode(spans)])
 
     @property
     def path(self) -> Path | None:
@@ -139,7 +147,7 @@ def session(
         meter_provider=meters,
     )
     watch = Watch(observer, sinks, file)
-    for processor in (*sinks, _Roots(watch.trace_ids)):
+    for processor in (*sinks, _Memory(watch)):
         provider.add_span_processor(processor)
     if console or console_asked:
         provider.add_span_processor(SimpleSpanProcessor(ConsoleExporter(sys.stderr)))
@@ -187,15 +195,18 @@ def _orderly_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-class _Roots(SpanProcessor):
-    """Remembers the traces that begin here."""
+class _Memory(SpanProcessor):
+    """Remembers the traces that begin here, and the spans that end."""
 
-    def __init__(self, trace_ids: list[str]) -> None:
-        self._trace_ids = trace_ids
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         if span.parent is None and span.context:
-            self._trace_ids.append(format_trace_id(span.context.trace_id))
+            self._watch.trace_ids.append(format_trace_id(span.context.trace_id))
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self._watch.ended.append(span)
 
 
 def _to_stderr(line: str) -> None:

@@ -218,7 +218,8 @@ def replay_command(
         wanted = otlp or content or log or require_export
         watching = traced(otlp, content, log, require_export) if wanted else nullcontext()
         with watching as watch:
-            how["observers"] = [watch.observer] if watch else []
+            if watch:
+                how |= {"observers": [watch.observer], "traces": watch.take_traces}
             progress = _progress(files, "replaying")
             reports, unjudged = replay_all(progress, factory=agent, allow=allow, **how)
     if as_json:

@@ -26,6 +26,7 @@ _GENERATING: dict[str, Api] = {
 _PREFIX = re.compile(r".*(?=/(?:api|v1)/)")
 _EVENT_END = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
 _WORD = re.compile(r"\S+\s*|\s+")
+_NANOSECONDS = 1e9
 _DONE = b"data: [DONE]\n\n"
 
 
@@ -102,6 +103,14 @@ def reply_of(request: Request, response: Response) -> Reply | None:
         return None
     record = whole(api, records) if is_stream(api, response) else records[0]
     return _reply_openai(record) if api == "openai" else _reply_ollama(record)
+
+
+def server_seconds(request: Request, response: Response) -> float | None:
+    """How long the server says it took; None where it does not say."""
+    api = api_of(request.url)
+    records = None if api is None else records_of(api, response)
+    count = as_count(records[-1].get("total_duration")) if records else None
+    return None if count is None else count / _NANOSECONDS
 
 
 def _whole_ollama(records: Sequence[JsonObject]) -> JsonObject:

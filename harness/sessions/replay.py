@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -17,6 +17,7 @@ from agent_core.events import Observer
 from agent_core.messages import JsonObject, RunResult
 from harness.sessions.cassette import load_session
 from harness.sessions.clocks import ReplayClock, seeded
+from harness.sessions.crosscheck import cross_check
 from harness.sessions.drift import Drift, drift_of
 from harness.sessions.format import Session, SessionFile
 from harness.sessions.player import Player, replay_session
@@ -31,6 +32,7 @@ from harness.sessions.sources import (
 from harness.sessions.tape import call_tape, search_tape
 from harness.sessions.taped import TapedLongTerm, TapedRetriever, TapedRunner, exchange_runner
 from harness.sessions.trajectory import Divergence, StepWatch, first_divergence, golden_turn
+from harness.trace.spans import Trace
 
 ReplayMode = Literal["strict", "lenient"]
 ToolMode = Literal["taped", "live"]
@@ -48,6 +50,8 @@ class Report:
             recorded (None if nothing) and what is asked now.
         unused_calls: recorded ones that nobody asked for.
         results: what the runs gave; empty for a stock cassette.
+        served: numbers of the takes that answered, in the order of asking.
+        lies: what the trace says otherwise than the recording, where there is a trace.
         seconds: that the replay took.
     """
 
@@ -58,6 +62,8 @@ class Report:
     changed_calls: tuple[tuple[str | None, str], ...] = ()
     unused_calls: tuple[str, ...] = ()
     results: tuple[RunResult, ...] = ()
+    served: tuple[int | None, ...] = ()
+    lies: tuple[str, ...] = ()
     seconds: float = 0.0
 
     def in_words(self) -> list[str]:
@@ -69,7 +75,7 @@ class Report:
             lines.append(f"tool call: recorded {recorded or 'none'}, now {now}")
         if not _other_way(self.divergence):
             lines += [f"tool call: recorded {call}, now none" for call in self.unused_calls[:3]]
-        return lines
+        return [*lines, *(f"trace: {lie}" for lie in self.lies)]
 
     def as_json(self) -> JsonObject:
         """For `--json`."""
@@ -91,6 +97,7 @@ class Report:
                 {"recorded": recorded, "now": now} for recorded, now in self.changed_calls
             ],
             "unused_calls": list(self.unused_calls),
+            "lies": list(self.lies),
             "stop_reasons": [str(result.stop_reason) for result in self.results],
             "answers": [result.answer for result in self.results],
             "words": self.in_words(),
@@ -107,6 +114,7 @@ def replay(
     tools: ToolMode = "taped",
     fail_on: FailOn = "warn",
     observers: Sequence[Observer] = (),
+    traces: Callable[[], Sequence[Trace]] | None = None,
     name: str | None = None,
 ) -> Report:
     """Replay one session offline and compare.
@@ -122,6 +130,8 @@ def replay(
             never fails for it.
         tools: `taped` answers tool calls from the recording, `live` runs them.
         fail_on: the least severity of drift that fails.
+        traces: gives what the observers have written of this replay, to be held against the
+            recording: a trace that says something else fails.
 
     Raises:
         SessionFormatError: no session.
@@ -137,6 +147,10 @@ def replay(
         chosen = chosen or allowed_factory(file.session.agent.factory, allow)
         run = _Replay(file, file.session, mode=mode, live_tools=tools == "live")
         report = run.report(chosen, name, fail_on=fail_on, observers=observers)
+        written = traces() if traces is not None else ()
+        if written:  # a sampler may have left it out
+            lies = tuple(cross_check(file, written, report.served))
+            report = dataclasses.replace(report, lies=lies, ok=report.ok and not lies)
     return dataclasses.replace(report, seconds=time.perf_counter() - began)
 
 
@@ -181,6 +195,7 @@ class _Replay:
             changed_calls=changed_calls,
             unused_calls=tuple(unused),
             results=tuple(results),
+            served=tuple(each.number for each in self.player.served),
         )
 
     def _agent(self, factory: Factory, observers: Sequence[Observer]) -> Agent:
