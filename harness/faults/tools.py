@@ -42,7 +42,8 @@ class FaultRunner:
 
     Args:
         fault: code of a fault of tools, or None.
-        due: says at each call whether it is the one; it is asked until it says so once.
+        call: key of the call that it is done to; of parallel ones always the same.
+        due: says whether it is time; it is asked until it says so once.
         orders: what a hostile result asks for, as text.
     """
 
@@ -50,6 +51,7 @@ class FaultRunner:
         self,
         calls: Sequence[TapedCall],
         fault: str | None,
+        call: str,
         due: Callable[[], bool],
         orders: str = "",
     ) -> None:
@@ -57,6 +59,7 @@ class FaultRunner:
         for call in calls:
             self._taped.setdefault(call_key(call.tool, call.arguments), []).append(call)
         self._fault = fault
+        self._call = call
         self._due = due
         self._orders = orders
         self.ran: list[str] = []
@@ -72,7 +75,7 @@ class FaultRunner:
         """Give what the recording has, or what the fault makes of it."""
         key = call_key(tool.name, arguments)
         self.ran.append(key)
-        if self._fault is not None and self._due():
+        if self._fault is not None and key == self._call and self._due():
             with _misbehaving(self._fault, self._last(key), self._orders) as function:
                 faulty = replace(tool, function=function, parameters={}, convert=dict)
                 limit = _TIMEOUT if self._fault == "tool-timeout" else timeout

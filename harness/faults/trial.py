@@ -28,6 +28,7 @@ from harness.faults.watch import Steps, Telemetry
 from harness.fuzz.values import value_for
 from harness.sessions.clocks import seeded
 from harness.sessions.record import history_of
+from harness.sessions.tape import call_key
 
 HANG_SECONDS = 20.0
 """Real time after which a run counts as hanging. None waits: clocks are injected."""
@@ -70,7 +71,8 @@ class Rehearsal:
         clock = self._replica.clock
         course = Course(recording, (trial.turn, trial.step), lasting=trial.fault.lasting)
         stage = Stage(recording, course, clock, _answer(recording, trial, faulty, clock, rng))
-        runner, steps = _runner(recording, trial, course, rng), Steps(course, stage)
+        runner = _runner(recording, trial, step, course, rng)
+        steps = Steps(course, stage)
         telemetry = self._bare if trial.fault.group == "reply" else self._with_content
         telemetry.clear()
         agent = self._replica.agent(stage, runner, [course, steps, telemetry.observer])
@@ -144,13 +146,20 @@ def _answer(
     return answer
 
 
-def _runner(recording: Recording, trial: Trial, course: Course, rng: Random) -> FaultRunner:
+def _runner(
+    recording: Recording, trial: Trial, step: RecordedStep, course: Course, rng: Random
+) -> FaultRunner:
     if trial.fault.group != "tool":
-        return FaultRunner(recording.session.tape, None, course.due)
+        return FaultRunner(recording.session.tape, None, "", course.due)
+    call = next(
+        call_key(each.tool, each.arguments)
+        for each in step.step.observations
+        if each.arguments is not None
+    )
     name = rng.choice(sorted(recording.schemas))
     arguments = value_for(rng, recording.schemas[name], language=recording.language, plain=True)
     orders = orders_for(name, arguments, recording.language)
-    return FaultRunner(recording.session.tape, trial.fault.code, course.due, orders)
+    return FaultRunner(recording.session.tape, trial.fault.code, call, course.due, orders)
 
 
 @contextmanager
