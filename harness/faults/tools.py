@@ -56,8 +56,8 @@ class FaultRunner:
         orders: str = "",
     ) -> None:
         self._taped: dict[str, list[TapedCall]] = {}
-        for call in calls:
-            self._taped.setdefault(call_key(call.tool, call.arguments), []).append(call)
+        for each in calls:
+            self._taped.setdefault(call_key(each.tool, each.arguments), []).append(each)
         self._fault = fault
         self._call = call
         self._due = due
