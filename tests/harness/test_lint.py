@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 from harness.cli import main
 from harness.sessions.cassette import load_session
-from harness.sessions.lint import fix, lint, lint_session
+from harness.sessions.lint import RULES, fix, lint, lint_session
 from harness.sessions.replay import replay
 from tests.harness.serve_support import (
     ASKED,
@@ -253,3 +254,10 @@ def test_the_command_fails_for_errors_only(good: Path, tmp_path: Path) -> None:
     assert "secrets are out of it" in mended.output
     (tmp_path / "no.yaml").write_text("interactions: 5\n", encoding="utf-8")
     assert run(main, ["lint", str(tmp_path / "no.yaml")]).exit_code == 1
+
+
+def test_every_rule_is_documented() -> None:
+    """The table of the documentation is the table of the code."""
+    text = (Path(__file__).parents[2] / "docs" / "sessions.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| `([\w-]+)` \| (error|warning|info) \|", text, re.MULTILINE)
+    assert dict(table) == dict(RULES)
