@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import Any
 
+from agent_core.catalogue import ToolCatalogue
 from agent_core.clock import SystemClock
 from agent_core.delegation import agent_tool
 from agent_core.errors import ConfigError, RetrievalError
@@ -40,6 +41,7 @@ class Agent:
         tools: plain functions or `FunctionDefinition`s; or use `executor`.
         parser: reply to decision; the standard parser of the protocol unless given.
         executor: runs actions; built from `tools` unless given.
+        catalogue: many tools, of which each run shows a selection (`agent_core.catalogue`).
         retriever: when given, passages for the question are put before it.
         longterm: what is known from earlier runs is put behind the question, within
             `recall_tokens`, and answered questions are kept (`agent_core.longterm`).
@@ -63,6 +65,7 @@ class Agent:
         *,
         parser: ReplyParser | None = None,
         executor: ToolExecutor | None = None,
+        catalogue: ToolCatalogue | None = None,
         retriever: Retriever | None = None,
         memory: Memory | None = None,
         longterm: LongTerm | None = None,
@@ -92,8 +95,9 @@ class Agent:
         self.protocol: Protocol = protocol
         self.language: Language = language
         self.parser = parser or StandardParser(protocol, language)
+        self.catalogue = catalogue
         self.executor = executor or FunctionCallExecutor(
-            tools,
+            (*tools, *(catalogue.tools if catalogue else ())),
             language=language,
             timeout=self.limits.tool_timeout,
             max_chars=self.limits.observation_chars,
@@ -128,9 +132,13 @@ class Agent:
 
     @property
     def system_prompt(self) -> str:
-        """The system prompt, as it is sent."""
+        """The system prompt with all tools."""
+        return self.prompt_with(self.executor.definitions)
+
+    def prompt_with(self, names: Container[str]) -> str:
+        """The system prompt with the tools of these names."""
         return system_prompt(
-            self.executor.definitions,
+            {name: each for name, each in self.executor.definitions.items() if name in names},
             protocol=self.protocol,
             language=self.language,
             examples=self.examples,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from threading import Event
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent_core.asking import Asking
 from agent_core.budget import Budget
+from agent_core.catalogue import MORE_TOOLS, choose_tools
 from agent_core.errors import ModelError, RetrievalError
 from agent_core.events import ParseEnded, ParseStarted, RunStarted, StepEnded, StepStarted, scope
 from agent_core.gears import OnText
@@ -74,12 +75,11 @@ class Run:
         self.on_step = on_step
         self.definitions = agent.executor.definitions
         self.schemas = {name: each.parameters for name, each in self.definitions.items()}
-        native = agent.protocol == "native"
-        self.api_tools: list[JsonObject] = (
-            [each.as_api_tool() for each in self.definitions.values()] if native else []
-        )
+        self.shown: list[str] = []  # tools that the model has been told of
+        self.api_tools: list[JsonObject] = []
         self.budget = Budget(agent.limits, agent.clock)
         earlier = [each for each in history if each.role != "system"]
+        self.former = next((each for each in history if each.role == "system"), None)
         self.messages = [Message("system", agent.system_prompt), *earlier]
         self.task = len(self.messages)
         self.steps: list[Step] = []
@@ -105,8 +105,10 @@ class Run:
     def loop(self) -> RunResult:
         """Run steps until something ends the run."""
         try:
-            if len(self.messages) == self.task:  # a resumed run has its task
-                self.messages.append(Message("user", task_text(self.agent, self.question)))
+            if len(self.messages) == self.task:  # a resumed run has its tools and its task
+                more = choose_tools(self)
+                text = task_text(self.agent, self.question)
+                self.messages.append(Message("user", f"{text}\n\n{more}" if more else text))
             while True:
                 reason = self.take_step()
                 if reason is not None:
@@ -122,6 +124,14 @@ class Run:
             if self.budget.seconds_left() == 0.0:
                 return self.result(StopReason.TIME_LIMIT, error=error)
             return self.result(StopReason.MODEL_ERROR, error=error)
+
+    def show_tools(self, names: Iterable[str]) -> None:
+        """Note that the model knows these tools; native ones are sent, the new ones last."""
+        for name in names:
+            if name not in self.shown:
+                self.shown.append(name)
+                if self.agent.protocol == "native":
+                    self.api_tools.append(self.definitions[name].as_api_tool())
 
     def take_step(self) -> StopReason | None:
         """Take one of the steps that are left, or say why there is none."""
@@ -267,6 +277,9 @@ class Run:
                 for seen, action in zip(outcomes, actions, strict=True)
             ]
             self._append_round(said, observations)
+        for seen in observations:
+            if self.agent.catalogue is not None and seen.tool == MORE_TOOLS and seen.ok:
+                self.show_tools(self.agent.catalogue.described_in(seen.text))
         return reason
 
     @property

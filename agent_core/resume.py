@@ -37,7 +37,9 @@ class RunState(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
+    system: str
     question: str
+    shown: tuple[str, ...]
     messages: tuple[Message, ...]
     task: int
     steps: tuple[Step, ...]
@@ -75,7 +77,9 @@ class RunState(BaseModel):
     def of(cls, run: Run) -> RunState:
         """The state of a run between two steps."""
         return cls(
+            system=run.agent.system_prompt,
             question=run.question,
+            shown=tuple(run.shown),
             messages=tuple(run.messages),
             task=run.task,
             steps=tuple(run.steps),
@@ -96,12 +100,13 @@ class RunState(BaseModel):
         Raises:
             ConfigError: the agent has another system prompt: other tools, or another protocol.
         """
-        if run.messages[0] != self.messages[0]:
+        if run.agent.system_prompt != self.system:
             raise ConfigError(
                 "the saved run had another system prompt; resume it with the same tools, protocol, "
                 "language, examples and instructions"
             )
         run.messages, run.task, run.steps = list(self.messages), self.task, list(self.steps)
+        run.show_tools(self.shown)
         run.format_errors, run.empty_replies = self.format_errors, self.empty_replies
         for step in self.steps:
             run.usage += step.reply.usage

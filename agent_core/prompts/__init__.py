@@ -7,7 +7,7 @@ server's prompt cache and a recorded session hold.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agent_core.messages import Action, JsonObject, Language, Message, Protocol, ToolCall
 from agent_core.prompts.texts import TEXTS, Texts
@@ -48,12 +48,21 @@ def system_prompt(
         parts = [texts.intro_native]
     else:
         how = texts.how if protocol == "react-json" else texts.how_labels
-        lines = [tool_lines(each, texts) for each in tools.values()] or [texts.no_tools]
+        lines = _tool_list(tools.values(), texts) or [texts.no_tools]
         parts = [texts.intro, "\n".join([texts.tools, *lines]), how, texts.rules]
     parts += [f"{texts.example}\n{each}" for each in examples]
     if extra:
         parts.append(extra)
     return "\n\n".join(parts)
+
+
+def _tool_list(tools: Iterable[FunctionDefinition], texts: Texts) -> list[str]:
+    """Tools one after another, those of a category together under its name."""
+    groups: dict[str, list[str]] = {}
+    for each in tools:
+        groups.setdefault(each.category or "", []).append(tool_lines(each, texts))
+    without = groups.pop("", [])
+    return [*without, *(line for name, own in groups.items() for line in (f"{name}:", *own))]
 
 
 def tool_lines(tool: FunctionDefinition, texts: Texts) -> str:

@@ -36,7 +36,7 @@ class FunctionDefinition:
         repeatable: the same call again and again is fine (polling).
         approve: asked with the arguments before each call; False, or raising, refuses it.
         drop: keys removed from the result wherever they stand; None means the executor's.
-        category: for grouping, in displays only.
+        category: tools of one category stand together in the prompt, under its name.
         convert: valid arguments to the values that the function takes.
 
     Raises:

@@ -213,11 +213,18 @@ class _Recording:
             "earlier": self.earlier.searches,
             "on_search": lambda one: self.journal.append({"search": one.model_dump(mode="json")}),
         }
+        if agent.catalogue is not None:  # in the order in which a run asks them
+            tools = RecordingRetriever(agent.catalogue.retriever, self.clock, **searching)
+            changes["catalogue"] = agent.catalogue.with_retriever(tools)
+            self.searchers.append(tools)
         if agent.retriever is not None:
-            changes["retriever"] = RecordingRetriever(agent.retriever, self.clock, **searching)
+            passages = RecordingRetriever(agent.retriever, self.clock, **searching)
+            changes["retriever"] = passages
+            self.searchers.append(passages)
         if agent.longterm is not None:
-            changes["longterm"] = RecordingLongTerm(agent.longterm, self.clock, **searching)
-        self.searchers = [each for each in changes.values() if isinstance(each, RecordingRetriever)]
+            memories = RecordingLongTerm(agent.longterm, self.clock, **searching)
+            changes["longterm"] = memories
+            self.searchers.append(memories)
         return agent.replace(clock=self.clock, **changes)
 
     def _recording_runner(self, runner: ToolRunner) -> RecordingRunner:

@@ -214,6 +214,10 @@ class _Replay:
             if agent.longterm is not None:
                 name = agent.longterm.name
                 changes["longterm"] = TapedLongTerm(name, self.searches, self.clock)
+            if agent.catalogue is not None:
+                name = agent.catalogue.retriever.name
+                taped = TapedRetriever(name, self.searches, self.clock)
+                changes["catalogue"] = agent.catalogue.with_retriever(taped)
         return agent.replace(clock=self.clock, **changes)
 
     def _run(self, agent: Agent) -> list[RunResult]:

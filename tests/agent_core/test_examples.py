@@ -10,7 +10,13 @@ import pytest
 
 @pytest.mark.parametrize(
     "module",
-    ["agent_core.agent", "agent_core.longterm", "agent_core.models.router", "agent_core.resume"],
+    [
+        "agent_core.agent",
+        "agent_core.catalogue",
+        "agent_core.longterm",
+        "agent_core.models.router",
+        "agent_core.resume",
+    ],
 )
 def test_examples_run(module: str) -> None:
     """Every example gives what stands under it."""
