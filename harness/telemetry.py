@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from secrets import randbits
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import format_trace_id
 
 from harness.content import Attribute, Capture, ContentMode
@@ -136,7 +138,9 @@ def session(
     directory = directory or TRACES
     file = FileExporter(directory)
     sinks, console_asked = _sinks(otlp, content, file, directory)
-    provider = TracerProvider(resource=resource_of_process(), shutdown_on_exit=False)
+    provider = TracerProvider(
+        resource=resource_of_process(), id_generator=_UnseededIds(), shutdown_on_exit=False
+    )
     meters = meter_provider(os.environ)
     observer = RunObserver(
         provider,
@@ -193,6 +197,18 @@ def _orderly_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class _UnseededIds(RandomIdGenerator):
+    """Ids from the system's randomness: a session that seeds `random` must not repeat a trace."""
+
+    def generate_trace_id(self) -> int:
+        """A new trace id."""
+        return randbits(128) or 1
+
+    def generate_span_id(self) -> int:
+        """A new span id."""
+        return randbits(64) or 1
 
 
 class _Memory(SpanProcessor):

@@ -76,6 +76,8 @@ def plan_from(
     """What the options of `model_options` ask for."""
     if not questions:
         raise click.UsageError("no question: expected at least one")
+    if not all(each.strip() for each in questions):
+        raise click.UsageError("an empty question: expected some words in each")
     if not model:
         raise click.UsageError("no model: expected e.g. --model qwen2.5-coder:1.5b")
     if api == "openai" and not base_url:

@@ -31,6 +31,7 @@ _COLOURS: Mapping[Severity, str] = {
     "ignorable": "dim", "volatile": "cyan", "warn": "yellow", "fail": "red",
 }  # fmt: skip
 _LONG = 600  # characters of one item that are shown
+_LOSSES = {"context_truncated", "output_cut", "output_swallowed", "tool_abandoned"}
 _NAMES = {
     "en": ("Question", "Step", "Thought", "Action", "Observation", "Format error",
            "Reply", "Answer", "Stop reason"),
@@ -88,6 +89,9 @@ def show_step(out: Console, step: Step, language: str = "en") -> None:
             _item(out, action, call_text(asked), "cyan")
     for seen in step.observations:
         _item(out, observation, seen.text, "" if seen.ok else "red")
+    for note in step.notes:
+        if note.kind in _LOSSES:
+            _item(out, note.kind, note.text, "yellow")
 
 
 def show_end(out: Console, result: RunResult, language: str = "en") -> None:
@@ -114,13 +118,17 @@ def show_report(out: Console, report: Report) -> None:
 def show_summary(out: Console, reports: Sequence[Report], errors: int) -> None:
     """Print the count of all verdicts."""
     good = sum(report.ok for report in reports)
-    words = [f"{len(reports) + errors} sessions", f"{good} ok"]
+    words = [_counted(len(reports) + errors, "session"), f"{good} ok"]
     if len(reports) > good:
         words.append(f"{len(reports) - good} failed")
     if errors:
         words.append(f"{errors} could not be replayed")
     seconds = sum(report.seconds for report in reports)
     out.print(Text(f"{', '.join(words)} in {seconds:.2f} s", style="bold"))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def run_as_json(result: RunResult) -> JsonObject:

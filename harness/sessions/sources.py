@@ -136,7 +136,8 @@ def build_agent(
         agent = factory(model, clock=clock, **parameters)
     except TypeError as error:
         raise FactoryRefused(
-            f"{source.factory} does not take these parameters: {sorted(parameters)} ({error})"
+            f"{source.factory} does not take these parameters: {sorted(parameters)} ({error}); "
+            "expected `def factory(model, *, clock, language, protocol) -> Agent`"
         ) from error
     if not isinstance(agent, Agent):
         raise FactoryRefused(f"{source.factory} gave {type(agent).__name__}, expected an Agent")

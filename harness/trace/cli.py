@@ -64,12 +64,16 @@ def list_command(directory: Path, *, as_json: bool) -> None:
     Example:
       agentrig trace list --json
     """
-    for trace in reversed(_all_traces(directory)):
-        facts = _facts(trace)
-        if as_json:
+    rows = [_facts(trace) for trace in reversed(_all_traces(directory))]
+    if as_json:
+        for facts in rows:
             click.echo(json.dumps(facts, ensure_ascii=False))
-        else:
-            click.echo(one_line("  ".join(str(facts[key]) for key in _COLUMNS)))
+        return
+    table = [_COLUMNS, *([one_line(str(facts[key])) for key in _COLUMNS] for facts in rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(_COLUMNS))]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
 
 
 @trace_command.command("show")

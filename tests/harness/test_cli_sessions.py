@@ -61,7 +61,7 @@ def test_record_then_replay(tmp_path: Path) -> None:
     replayed = agentrig("replay", tmp_path)
     assert replayed.exit_code == 0, replayed.output
     assert "ok" in replayed.output
-    assert "1 sessions, 1 ok" in replayed.output
+    assert "1 session, 1 ok" in replayed.output
 
 
 def test_record_takes_parameters_and_several_turns(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -108,6 +109,16 @@ def test_losses_are_counted_and_said(tmp_path: Path, how: dict[str, Any], reason
     assert (delivery.exported, delivery.lost) == (SPANS - lost, lost)
     assert f"{lost} lost" in said[1]
     assert reason in said[1]
+
+
+def test_two_runs_from_the_same_seed_are_two_traces(tmp_path: Path) -> None:
+    """A recording seeds `random`; the ids of its trace must still be its own."""
+    ids = []
+    for _ in range(2):
+        random.seed(0)
+        watch, _ = run_once(tmp_path)
+        ids += watch.trace_ids
+    assert len(ids) == len(set(ids)) == 2
 
 
 def test_a_collector_that_recovers_loses_nothing(tmp_path: Path) -> None:
