@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import requests
@@ -146,7 +147,6 @@ class Stage(BaseAdapter):
         self._course = course
         self._clock = clock
         self._answer = answer
-        self._others = ReplayAdapter(recording.player())
         self.requests: list[Request] = []
 
     def send(
@@ -170,6 +170,10 @@ class Stage(BaseAdapter):
             return self._answer(step, request)
         self._clock.sleep(self._recording.seconds(step))
         return served(self._recording.body(step), request)
+
+    @cached_property
+    def _others(self) -> ReplayAdapter:
+        return ReplayAdapter(self._recording.player())
 
     def _tail(self) -> Body:
         head, text = _TAIL[self._recording.language]

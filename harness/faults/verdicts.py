@@ -118,6 +118,8 @@ def _allowed(evidence: Evidence, seen: Seen) -> set[str]:
 
 
 def _leaks(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if evidence.faulty is not None:
+        return  # no secret is in a reply
     password = USERINFO.partition(":")[2]
     places = {
         "result": lambda: "".join(map(_shown, evidence.results)),
