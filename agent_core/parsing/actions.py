@@ -34,6 +34,11 @@ _NO_ACTION = frozenset({
     "没有",
 })
 _NAME_LIMIT = 300
+_SECOND = re.compile(  # another object right after the input
+    r"(?P<before>[\s`.,;。，；/|]*+(?P<or>(?:or|and|else|或者?|还是|以及|和)\s*+)?+)"
+    r"[{｛]\s*+[\"'“]?(?P<key>\w++)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,31 @@ class ActionReader:
         tag = next((tag for tag in TAGS if text.startswith(tag, pos)), None)
         if tag is not None:
             return self._calls.tagged(tag, pos)
-        found = self._json(pos, label)
-        return found if found is not None else self._named(pos, label)
+        found = self._json(pos, label) or self._named(pos, label)
+        if isinstance(found, Found) and isinstance(found.content, Call):
+            self._refuse_second(found.content, found.end)
+            self._refuse_conflict(found.content, found.end)
+        return found
+
+    def _refuse_second(self, call: Call, end: int) -> None:
+        """Refuse an input that says two things: `{…} or {…}`, or another input below a call."""
+        text = self._text
+        second = _SECOND.match(text, end)
+        if second is None:
+            return
+        key = second["key"]
+        shared = key in (call.arguments or {}) or self._tools.declares(call.name, key)
+        if second["or"] or shared:
+            strict = read_strict(text, second.end("before"))
+            if strict is None or strict[0] != call.arguments:
+                raise Refusal("ambiguous", f"two inputs for {call.name}", tool=call.name)
+
+    def _refuse_conflict(self, call: Call, end: int) -> None:
+        """Refuse a call with arguments over the label of an input with others."""
+        if self._has_input(end):
+            below = self.inputs.after_name(call.name, end, "labels").content
+            if isinstance(below, Call) and below.arguments not in ({}, call.arguments):
+                raise Refusal("ambiguous", f"two inputs for {call.name}", tool=call.name)
 
     def _json(self, pos: int, label: Label) -> Found | None:
         """A call in JSON or a pythonic list, in a fence or not."""
@@ -117,6 +145,8 @@ class ActionReader:
             self._log.add("name", pos, line, name)
         if not label.strong and not self._has_input(eol):
             return None
+        if self._tools.described(line) and not self._has_input(eol):
+            raise Refusal("bad_arguments", f"a remark but no input follows {name}", tool=name)
         return self.inputs.after_name(name, eol, "labels")
 
     def _has_input(self, pos: int) -> bool:
@@ -127,7 +157,9 @@ class ActionReader:
 
     def _unnamed(self, eol: int, line: str, label: Label) -> Found | None:
         """No tool of that name: the prompt's own words before a call, prose, or a refusal."""
-        if _WORDS.match(line) and eol < len(self._text):
+        token = TOKEN.match(line)
+        named = token is not None and self._tools.find(token["name"]) is not None
+        if _WORDS.match(line) and eol < len(self._text) and not named:
             mark = self._log.mark()
             start = skip_space(self._text, eol)
             if self._text[start : start + 1] in ("{", "`"):
@@ -138,6 +170,12 @@ class ActionReader:
                 self._log.rollback(mark)
         if not label.strong:
             return None
+        if token is not None and named:
+            raise Refusal(
+                "bad_arguments",
+                f"expected nothing but the tool's name, got {snippet(line)!r}",
+                tool=self._tools.find(token["name"]),
+            )
         raise Refusal("unknown_tool", f"no tool is called {snippet(line)!r}")
 
     def _inline(self, pos: int, eol: int) -> Found | None:
@@ -187,7 +225,9 @@ class ActionReader:
         try:
             return self._calls.call(written, pos, "pythonic")
         except Refusal:
-            if self._tools.find(written) is None or not self._has_input(eol):
+            remark = self._text[pos + 1 : eol].strip().rstrip(")）.。")
+            harmless = self._tools.is_harmless(remark)
+            if self._tools.find(written) is None or not harmless or not self._has_input(eol):
                 raise
         self._log.rollback(mark)
         name = self._tools.require(written)
@@ -203,6 +243,8 @@ class ActionReader:
             value, end = self._calls.json.read(start)
             return Found(Call(name, self.inputs.arguments(name, value, start)), end, "inline")
         inside = self._text[pos + 1 : end].strip().strip("\"'")
+        if "," in inside or "，" in inside:
+            raise Refusal("bad_arguments", f"the arguments of {name} have no names", tool=name)
         arguments = plain_arguments(name, inside, self._tools, self._log, pos)
         return Found(Call(name, arguments), end + 1, "inline")
 

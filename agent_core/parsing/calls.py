@@ -22,6 +22,7 @@ _ARGUMENT_KEYS = (
     "arguments", "parameters", "args", "params", "input", "tool_input", "action_input",
     "kwargs", "参数", "输入", "行动输入", "动作输入", "工具输入",
 )  # fmt: skip
+_ARGUMENTS = frozenset(_ARGUMENT_KEYS)
 _WRAPPERS = (
     "tool_call", "tool_calls", "function_call", "function", "action", "actions", "call", "calls",
     "tool", "tools", "tool_uses",
@@ -252,14 +253,29 @@ def answer_text(raw: JsonValue) -> str:
     return raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
 
 
-def nested_call(name: str, arguments: JsonObject) -> JsonObject | None:
-    """The arguments inside a whole call that was given as the input of the same tool."""
-    if len(arguments) != 2 or not isinstance(arguments.get("name"), str):
-        return None
-    if arguments["name"] != name:
+def may_hold_call(arguments: JsonObject) -> bool:
+    """Whether `nested_call` has to look: there is a call's key for arguments and little else."""
+    return 0 < len(arguments) < 3 and not _ARGUMENTS.isdisjoint(arguments)
+
+
+def nested_call(name: str, arguments: JsonObject, tools: Toolset) -> JsonObject | None:
+    """The arguments inside a whole call that was given as the input of the same tool.
+
+    Raises `Refusal` where the call is one of another tool.
+    """
+    if any(tools.declares(name, key) for key in arguments):
         return None
     inner = next((arguments[key] for key in _ARGUMENT_KEYS if key in arguments), None)
-    return inner if isinstance(inner, dict) else None
+    named = [arguments[key] for key in _NAME_KEYS if key in arguments]
+    if not isinstance(inner, dict) or len(arguments) != len(named) + 1 or len(named) > 1:
+        return None
+    if not named:
+        return inner if tools.schema(name) is not None else None
+    if named == [name]:
+        return inner
+    if isinstance(named[0], str) and tools.find(named[0]) is not None:
+        raise Refusal("ambiguous", f"the call of {name} holds one of {named[0]!r}", tool=name)
+    return None
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from agent_core.messages import Action, Actions, ParsedReply
+from agent_core.parsing.calls import may_hold_call
 from agent_core.parsing.json_reader import JsonReader
 from agent_core.parsing.json_strict import read_strict
 from agent_core.parsing.notations import goes_on
@@ -41,7 +42,7 @@ def parse_clean(text: str, tools: Tools, finish_reason: str | None) -> ParsedRep
         except Refusal:
             return None
     arguments, end = strict
-    if text[end:].strip() or "properties" in arguments or "name" in arguments:
+    if text[end:].strip() or "properties" in arguments or may_hold_call(arguments):
         return None  # something follows; an echoed schema or a nested call, perhaps
     if not text.isascii() and not _encodable(text):
         return None

@@ -6,10 +6,10 @@ import re
 
 from agent_core.messages import JsonObject
 from agent_core.parsing.calls import NOTHING, Call, arguments_of, nested_call, plain_arguments
-from agent_core.parsing.ending import clean_answer, next_cut
+from agent_core.parsing.ending import Ending, clean_answer, next_cut
 from agent_core.parsing.json_strict import read_strict
 from agent_core.parsing.json_strings import starts_key
-from agent_core.parsing.labels import label_at
+from agent_core.parsing.labels import Label, label_at
 from agent_core.parsing.notations import CallReader, Found, goes_on, skip_space
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.toolset import TOKEN, Toolset
@@ -58,8 +58,21 @@ class InputReader:
                 f"expected the arguments of {name}, got {snippet(text[start : cut.pos])!r}",
                 tool=name,
             )
+        below = self._below(name, cut.pos, cut.kind)
+        if below is not None:
+            self._log.add("order", below.start, text[cut.pos : below.start], "")
+            return self.under_label(name, below.end, notation)
         self._log.add("no_arguments", pos, "", "{}")
         return Found(Call(name, {}), start, notation)
+
+    def _below(self, name: str, pos: int, kind: str | None) -> Label | None:
+        """The label of an input below the thought that begins at `pos`."""
+        cut = Ending(pos, kind)
+        while cut.kind == "thought":
+            cut = next_cut(self._text, cut.pos, inputs=True)
+        if cut.kind is None and not self._ended:
+            raise Refusal("truncated", f"the reply ends before the arguments of {name}", tool=name)
+        return label_at(self._text, cut.pos) if cut.kind == "input" else None
 
     def under_label(self, name: str, pos: int, notation: str) -> Found:
         """The arguments after the input label whose value begins at `pos`."""
@@ -84,6 +97,9 @@ class InputReader:
     def _no_input(self, name: str, pos: int, start: int, notation: str) -> Found:
         if start >= len(self._text) and not self._ended:
             raise Refusal("truncated", f"the reply ends before the arguments of {name}")
+        label = label_at(self._text, self._text.rfind("\n", pos, start) + 1)
+        if label is not None and self._below(name, label.start, label.kind) is not None:
+            raise Refusal("ambiguous", f"two inputs for {name}, the first one empty", tool=name)
         self._log.add("no_arguments", pos, "", "{}")
         return Found(Call(name, {}), start, notation)
 
@@ -128,8 +144,8 @@ class InputReader:
         return self._tools.declares(name, written.strip(" \t\n\"'“”:：="))
 
     def arguments(self, name: str, value: JsonObject, at: int) -> JsonObject:
-        inner = nested_call(name, value)
-        if inner is not None and not self._tools.declares(name, "name"):
+        inner = nested_call(name, value, self._tools)
+        if inner is not None:
             self._log.add("nested_call", at, "arguments", "")
             value = inner
         return arguments_of(name, value, self._tools, self._log, at)

@@ -20,6 +20,7 @@ from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 MAX_STEPS = 20_000  # entries that need more than the everyday mending
 
 _SPACE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060]*+")
+_LINE = re.compile(r"[^\r\n]*+")
 _OPEN = {"{": "}", "｛": "}", "[": "]", "［": "]", "(": ")"}
 _CLOSE = {"}": "}", "｝": "}", "]": "]", "］": "]", ")": ")", "）": ")"}
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]*+")
@@ -110,8 +111,10 @@ class JsonReader:
             found = _SPACE.match(text, pos)
             pos = found.end() if found else pos
             if text.startswith("//", pos) or (text.startswith("#", pos) and self._stack):
-                end = text.find("\n", pos)
-                end = len(text) if end < 0 else end
+                line = _LINE.match(text, pos)
+                end = line.end() if line else pos
+                if end >= len(text) and self._stack:
+                    raise self._cut(end)  # it may hide what follows
             elif text.startswith("/*", pos):
                 end = text.find("*/", pos + 2)
                 if end < 0:

@@ -18,7 +18,14 @@ _NUMBERED = re.compile(
     r"(?:[0-9]{1,2}[.)、][ \t]*+|[@/]|(?:tool|name|工具)[ \t]*+[:：][ \t]*+)", re.IGNORECASE
 )
 _DESCRIBED = re.compile(
-    r"([^\s()（）]++)(?:(?:\s++\(|\s*+（)[^()（）]*+[)）][.。]?|[ \t]++(?:#|//|-|–|—)[ \t].*+)"
+    r"([^\s()（）]++)(?:(?:\s++\(|\s*+（)([^()（）]*+)[)）][.。]?|[ \t]++(?:#|//|-|–|—)[ \t](.*+))"
+)
+_DOUBTFUL_WORD = re.compile(
+    r"(?:not?|don'?t|never|none|without|skip(?:ped)?|cancel(?:l?ed)?|avoid|instead|only|or|if|unless"
+    r"|example|stop|abort|forbidden|cannot|can't|won't|except)"
+)
+_DOUBTFUL = re.compile(
+    r"[\d{}\[\]=:：<>\"“「/|]|[不无無勿别別未非没沒或若禁莫只仅]|取消|跳过|停止|示例|例如|例子"
 )
 _PHRASES = (
     re.compile(
@@ -115,13 +122,28 @@ class Toolset:
                 break
         described = _DESCRIBED.fullmatch(name)
         if described is not None:
-            return self.find(described[1])
+            remark = described[2] or described[3] or ""
+            return self.find(described[1]) if self.is_harmless(remark) else None
         for pattern in _PHRASES:
             phrase = pattern.fullmatch(name)
             inner = phrase[1].strip(_WRAPPING) if phrase else ""
             if inner in self._schemas:
                 return inner
         return None
+
+    def is_harmless(self, remark: str) -> bool:
+        """Whether a remark after a tool's name only describes it.
+
+        One that holds a value, a negation, an alternative or another tool says more than that.
+        """
+        words = {word.strip(".,;!?()") for word in remark.lower().replace("’", "'").split()}
+        if _DOUBTFUL.search(remark) or words & self._schemas.keys():
+            return False
+        return not any(_DOUBTFUL_WORD.fullmatch(word) for word in words)
+
+    def described(self, written: str) -> bool:
+        """Whether a remark stands after the name."""
+        return _DESCRIBED.fullmatch(visible(written).strip(_WRAPPING)) is not None
 
     def require(self, written: object) -> str:
         """Like `find`, but an unknown or unusable name is refused."""

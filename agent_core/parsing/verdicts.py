@@ -147,7 +147,9 @@ class Verdicts:
             more = Ignored("second_action", f"{call.more} more in the same list")
             ignored = (more, *ignored)
         thought = standing.thought(start)
-        return Decided(Actions((action,)), thought, ignored, complete=cut.kind is not None)
+        # A thought may still be followed by the input of a call that has none so far.
+        complete = cut.kind is not None and (bool(action.arguments) or cut.kind != "thought")
+        return Decided(Actions((action,)), thought, ignored, complete=complete)
 
     def _answered(self, words: str, start: int, cut: Ending, standing: Standing) -> Decided:
         return Decided(FinalAnswer(words), standing.thought(start), self._dropped(cut.pos, cut))
