@@ -84,6 +84,8 @@ class Asking:
             grew=grew,
         )
         notes = [note for note in (truncated, swallowed_note(reply, native=native)) if note]
+        if reply.finish_reason == "length":
+            notes.append(StepNote("output_cut", "the reply ends where the server's limit was"))
         if reply.cut_by_client:
             notes.append(StepNote("cut_by_client", "reading stopped before the reply had ended"))
         return notes

@@ -40,7 +40,8 @@ class Limits:
         max_empty_replies: empty replies in a row before the run ends.
         refuse_repeat: from this many identical actions on, the action is not run and the
             model is told so. None turns the guard off.
-        stop_repeat: at this many identical actions the run ends.
+        stop_repeat: at this many identical actions the run ends, unless all are of one reply:
+            then the model has not been told yet.
         observation_chars: an observation longer than this keeps its head and its tail.
     """
 
@@ -92,7 +93,7 @@ class RepeatGuard:
         self._first.setdefault(key, step)
         if self._limits.refuse_repeat is None:
             return "run"
-        if self._seen[key] >= self._limits.stop_repeat:
+        if self._seen[key] >= self._limits.stop_repeat and self._first[key] < step:
             return "stop"
         return "refuse" if self._seen[key] >= self._limits.refuse_repeat else "run"
 

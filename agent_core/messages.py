@@ -251,6 +251,7 @@ class Observation:
 
 NoteKind = Literal[
     "context_truncated",  # the server dropped part of the prompt without saying so
+    "output_cut",  # the server stopped at its limit of tokens: the reply is not whole
     "output_swallowed",  # tokens were generated that neither text nor calls show
     "cut_by_client",  # reading stopped early
     "history_trimmed",  # old rounds left the prompt

@@ -117,6 +117,14 @@ class TestAnswers:
         roles = [each.role for each in model.requests[1].messages]
         assert roles == ["system", "user", "assistant", "user"]
 
+    def test_an_answer_that_was_cut_says_so(self) -> None:
+        """It is an answer, but a reader must know that there is no end to it."""
+        result = run(Reply("Final Answer: The three rea", finish_reason="length"))
+        assert result.answer == "The three rea"
+        assert "output_cut" in [note.kind for note in result.steps[0].notes]
+        result = run(Reply("Final Answer: The three reasons.", finish_reason="stop"))
+        assert "output_cut" not in [note.kind for note in result.steps[0].notes]
+
     def test_nothing_after_an_action_is_kept(self) -> None:
         """What the model invents after its action reaches neither tools nor history."""
         invented = SEARCH % "it" + "\nObservation: nothing\nFinal Answer: wrong"
@@ -261,6 +269,23 @@ class TestRepetition:
         refused = result.steps[2].observations[0]
         assert refused.error is not None
         assert refused.error.kind == "repeated"
+
+    def test_one_reply_with_many_identical_calls_is_no_loop_yet(self) -> None:
+        """Two run and the rest is refused; only who does it again although told is stopped."""
+        calls: list[str] = []
+
+        def find(query: str) -> str:
+            """Find a page."""
+            calls.append(query)
+            return "page"
+
+        batch = Reply("", tuple(ToolCall(f"c{n}", "find", {"query": "a"}) for n in range(7)))
+        result = run(batch, "done", tools=[find], protocol="native")
+        assert (result.answer, calls) == ("done", ["a", "a"])
+        assert [seen.ok for seen in result.steps[0].observations] == [True] * 2 + [False] * 5
+        result = run(batch, batch, "done", tools=[find], protocol="native")
+        assert result.stop_reason is StopReason.REPEATED_ACTION
+        assert len(calls) == 4
 
     def test_alternation_is_caught(self) -> None:
         """A-B-A-B: from the third pair on nothing runs."""
