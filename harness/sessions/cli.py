@@ -7,8 +7,10 @@ Exit codes: 0 all is well, 1 a check failed, 2 wrong usage, 3 the endpoint canno
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from rich.progress import track
 from agent_core.clock import SystemClock
 from agent_core.errors import ConnectionFailed
 from agent_core.messages import JsonObject, RunResult
+from harness.envfile import env_file_option
 from harness.redact import redactor
 from harness.sessions.arguments import (
     FAILED,
@@ -64,7 +67,10 @@ _MANY = 20  # sessions from which on a progress bar is of use
 
 @click.command("run")
 @click.argument("factory")
-@click.argument("questions", nargs=-1, required=True)
+@click.argument("questions", nargs=-1)
+@click.option("-i", "--interactive", is_flag=True,
+              help="Go on asking for questions until an empty line.")  # fmt: skip
+@env_file_option
 @model_options
 @trace_options
 @json_option
@@ -72,6 +78,7 @@ def run_command(
     *,
     factory: str,
     questions: tuple[str, ...],
+    interactive: bool,
     as_json: bool,
     otlp: str | None,
     content: ContentMode | None,
@@ -86,11 +93,13 @@ def run_command(
       agentrig run harness.demo.agents:assistant "(15 + 27) * 3" --model qwen2.5-coder:1.5b
       agentrig run shop.agents:support "Where is my parcel?" --model m --stream
       agentrig run shop:agent "Hi" --model m --api openai --base-url http://127.0.0.1:8000/v1
+      agentrig run shop:agent -i --model m --env-file .env
     """
     with exit_codes(), traced(otlp, content, log, require_export) as watch:
-        plan = plan_from(factory, questions, **model)
+        more = _typed() if interactive else iter(())
+        plan = plan_from(factory, questions or tuple(islice(more, 1)), **model)
         show = None if as_json else RunPrinter(plan.agent.language)
-        results = _run(plan, show=show, watch=watch)
+        results = _run(plan, more, show=show, watch=watch)
         if as_json:
             click.echo(_dump([run_as_json(result) for result in results]))
         _exit_for(results[-1])
@@ -112,6 +121,7 @@ def run_command(
               help="With --proxy: the server that answers.")  # fmt: skip
 @click.option("--port", default=11435, show_default=True, type=click.IntRange(0, 65535),
               help="With --proxy: where to listen on 127.0.0.1.")  # fmt: skip
+@env_file_option
 @model_options
 @trace_options
 @json_option
@@ -260,7 +270,20 @@ def _record_traffic(
     record_traffic(upstream, folder, name, port=port, rewrite=rewrite, as_json=as_json)
 
 
-def _run(plan: Plan, *, show: RunPrinter | None, watch: Watch) -> list[RunResult]:
+def _typed() -> Iterator[str]:
+    """Questions that someone types, up to an empty line or the end of the input."""
+    while True:
+        click.echo("> ", nl=False, err=True)
+        question = sys.stdin.readline().strip()
+        if not question:
+            return
+        yield question
+
+
+def _run(
+    plan: Plan, more: Iterator[str], *, show: RunPrinter | None, watch: Watch
+) -> list[RunResult]:
+    """Ask the questions of the plan in turn, then those that still come."""
     clock = SystemClock()
     with requests.Session() as session:
         model = build_model(plan.model, session=session, clock=clock)
@@ -269,9 +292,9 @@ def _run(plan: Plan, *, show: RunPrinter | None, watch: Watch) -> list[RunResult
             agent = agent.replace(observers=(*agent.observers, show))
         agent = watch.instrument(agent)
         results: list[RunResult] = []
-        for turn in plan.turns:
+        for question in chain((turn.question for turn in plan.turns), more):
             history = results[-1].messages if results else ()
-            results.append(agent.run(turn.question, history))
+            results.append(agent.run(question, history))
     return results
 
 
