@@ -123,7 +123,7 @@ def _whole_ollama(records: Sequence[JsonObject]) -> JsonObject:
     message["content"] = _joined(said, "content")
     if thinking := _joined(said, "thinking"):
         message["thinking"] = thinking
-    if calls := [call for each in said for call in each.get("tool_calls") or []]:
+    if calls := [call for each in said for call in _dicts(each.get("tool_calls"))]:
         message["tool_calls"] = calls
     return record | {"message": message}
 
@@ -155,8 +155,9 @@ def _whole_openai(records: Sequence[JsonObject]) -> JsonObject:
     record["object"] = "chat.completion"
     choices: dict[int, list[JsonObject]] = {}
     for each in records:
-        for choice in each.get("choices") or []:
-            choices.setdefault(choice.get("index", 0), []).append(choice)
+        for choice in _dicts(each.get("choices")):
+            index = choice.get("index")
+            choices.setdefault(index if isinstance(index, int) else 0, []).append(choice)
     record["choices"] = [_choice(index, parts) for index, parts in sorted(choices.items())]
     counted = [each["usage"] for each in records if each.get("usage")]
     return record | ({"usage": counted[-1]} if counted else {})
@@ -186,14 +187,15 @@ def _openai_call(index: int, call: ToolCall) -> JsonObject:
 def _openai_chunks(record: JsonObject, usage: bool) -> Iterator[JsonObject]:
     base = {key: value for key, value in record.items() if key not in {"choices", "usage"}}
     base["object"] = "chat.completion.chunk"
-    for choice in record.get("choices") or []:
-        index, message = choice.get("index", 0), choice.get("message") or {}
+    for choice in _dicts(record.get("choices")):
+        index, message = choice.get("index", 0), choice.get("message")
+        message = message if isinstance(message, dict) else {}
         role = {"role": message.get("role", "assistant")}
         for field in ("reasoning", "reasoning_content", "content"):
             for word in _words(message.get(field)):
                 yield {**base, "choices": [_delta(index, {**role, field: word})]}
-        if message.get("tool_calls"):
-            calls = [{"index": n, **call} for n, call in enumerate(message["tool_calls"])]
+        if listed := _dicts(message.get("tool_calls")):
+            calls = [{"index": n, **call} for n, call in enumerate(listed)]
             yield {**base, "choices": [_delta(index, {**role, "tool_calls": calls})]}
         yield {**base, "choices": [_delta(index, {}, choice.get("finish_reason"))]}
     if usage and record.get("usage"):
@@ -216,7 +218,8 @@ def _reply_openai(record: JsonObject) -> Reply | None:
     first = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(first, dict) or not isinstance(first.get("message"), dict):
         return None
-    usage = record.get("usage") or {}
+    usage = record.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
     counts = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
     return _reply(first["message"], counts, first.get("finish_reason"), record.get("model"))
 
@@ -232,6 +235,11 @@ def _reply(
         finish_reason=reason if isinstance(reason, str) and reason else None,
         model=model if isinstance(model, str) else None,
     )
+
+
+def _dicts(value: JsonValue) -> list[JsonObject]:
+    """The objects of a list; servers send anything, and a recording may be anybody's."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _joined(parts: Sequence[JsonObject], field: str) -> str:

@@ -41,7 +41,11 @@ def same_form(request: Request) -> Request:
     query = urlsplit(clean.url).query
     url = f"http://localhost{route_of(clean.url)}" + (f"?{query}" if query else "")
     value = json_body(clean.body)
-    body = clean.body.strip() if value is None else canonical_json(_plain(value)).encode()
+    body = (
+        clean.body.strip()
+        if value is None
+        else canonical_json(_plain(value)).encode(errors="replace")
+    )
     return Request(clean.method, url, {}, body)
 
 

@@ -84,12 +84,12 @@ def _prompts(rounds: Sequence[_Round]) -> Iterator[Found]:
                 f"message {place_of + 1} is not what it was in request {before[-1].number}: "
                 "the server has to read the prompt again from there",
             )
-        options = each.body.get("options")
+        options, tools = each.body.get("options"), each.body.get("tools")
         note = truncation_note(
             each.reply,
             window=as_count(options.get("num_ctx")) if isinstance(options, dict) else None,
             estimate=estimate_prompt(
-                [_message(one) for one in each.messages], each.body.get("tools") or ()
+                [_message(one) for one in each.messages], tools if isinstance(tools, list) else ()
             ),
             previous=grown_from[-1].reply.usage.prompt_tokens if grown_from else None,
             grew=bool(grown_from) and len(grown_from[-1].messages) < len(each.messages),
