@@ -134,6 +134,18 @@ def test_run_prints_the_steps_and_the_answer() -> None:
         assert line in done.output
 
 
+def test_run_prints_what_was_lost() -> None:
+    """A reply that the server cut is not taken for a whole one."""
+    body = {
+        "message": {"role": "assistant", "content": "Final Answer: The three rea"},
+        "done": True, "done_reason": "length", "prompt_eval_count": 9, "eval_count": 9,
+    }  # fmt: skip
+    with serving([response(200, json.dumps(body).encode())]) as server:
+        done = agentrig("run", ASSISTANT, "?", "--model", "m", "--base-url", server.url)
+    assert "Answer: The three rea" in done.output
+    assert "output_cut" in done.output
+
+
 def test_run_as_json() -> None:
     """One object a question."""
     with serving(ollama_reply(SUM), ollama_reply(ANSWER)) as server:
