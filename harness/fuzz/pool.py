@@ -37,6 +37,7 @@ def _processes() -> Any:
 
 
 _context = _processes()
+_START = 600.0  # seconds in which a process must have loaded its target
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +288,7 @@ class _Worker:
         at, now = int(self.at.value), time.monotonic()
         if at != self._seen:
             self._seen, self._since = at, now
-        return now - self._since > _SILENCE
+        return now - self._since > (_SILENCE if at >= 0 else _START)
 
     def kill(self) -> None:
         self.process.kill()

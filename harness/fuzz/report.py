@@ -61,14 +61,14 @@ def show(console: Console, result: Result, columns: Sequence[str], title: str) -
     """The table by label, then the smallest finding of each kind."""
     columns = [each for each in columns if each != "recoverable"]  # the percentage says it
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
-    widths = [max(map(len, each.split())) + 2 for each in columns]
-    room = max(12, console.width - sum(widths) - _RECOVERY)
+    widths = [max(map(len, each.split())) for each in columns]
+    room = max(12, console.width - sum(widths) - 2 * len(widths) - _RECOVERY)
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=room)
-    for each in columns:
-        table.add_column(each, justify="right")
+    for each, width in zip(columns, widths, strict=True):
+        table.add_column(each, justify="right", min_width=width)
     with_recovery = "recovered" in columns
     if with_recovery:
-        table.add_column("recovery", justify="right")
+        table.add_column("recovery", justify="right", min_width=len("recovery"))
     for label in labels_of(result):
         row = row_of(result, label, columns)
         name = f"{label} {OPERATORS[label].name}" if label in OPERATORS else label
