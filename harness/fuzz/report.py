@@ -16,7 +16,7 @@ from harness.fuzz.operators import OPERATORS
 from harness.fuzz.pool import Finding, Result
 
 _SHOWN = 400  # characters of a reply
-_RECOVERY = 14  # characters that the percentage and the margins take
+_RECOVERY = 19  # characters that the percentage and the margins take
 
 
 def labels_of(result: Result) -> list[str]:
