@@ -19,7 +19,7 @@ from harness.sessions.tape import call_key
 from harness.sessions.taped import played
 
 _TIMEOUT = 0.005  # seconds that a tool gets which never returns
-_LONGEST = 5.0  # seconds after which it does return, should nobody have given it up
+_LONGEST = 5.0  # seconds after which it returns all the same, and was waited for too long
 _HUGE = 300_000  # characters
 
 _ORDERS: Mapping[Language, str] = {
@@ -45,6 +45,10 @@ class FaultRunner:
         call: key of the call that it is done to; of parallel ones always the same.
         due: says whether it is time; it is asked until it says so once.
         orders: what a hostile result asks for, as text.
+
+    Attributes:
+        ran: keys of the calls that were made.
+        waited: a tool that does not return was waited for beyond its time.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class FaultRunner:
         self._due = due
         self._orders = orders
         self.ran: list[str] = []
+        self.waited = False
 
     def run(
         self,
@@ -76,7 +81,7 @@ class FaultRunner:
         key = call_key(tool.name, arguments)
         self.ran.append(key)
         if self._fault is not None and key == self._call and self._due():
-            with _misbehaving(self._fault, self._last(key), self._orders) as function:
+            with self._misbehaving(self._fault, self._last(key)) as function:
                 faulty = replace(tool, function=function, parameters={}, convert=dict)
                 limit = _TIMEOUT if self._fault == "tool-timeout" else timeout
                 runner: ToolRunner = ThreadRunner()
@@ -91,22 +96,21 @@ class FaultRunner:
         taped = self._taped.get(key)
         return taped[0].value if taped else None
 
+    @contextmanager
+    def _misbehaving(self, fault: str, value: JsonValue) -> Iterator[Callable[..., Any]]:
+        """A function that does what the fault says; what it waits for comes at the end."""
+        over = Event()
 
-@contextmanager
-def _misbehaving(fault: str, value: JsonValue, orders: str) -> Iterator[Callable[..., Any]]:
-    """A function that does what the fault says; what it waits for comes at the end."""
-    over = Event()
+        def function(**_arguments: Any) -> Any:
+            if fault == "tool-timeout":
+                self.waited = not over.wait(_LONGEST)
+                return value
+            return _RESULTS[fault](value, self._orders)
 
-    def function(**_arguments: Any) -> Any:
-        if fault == "tool-timeout":
-            over.wait(_LONGEST)
-            return value
-        return _RESULTS[fault](value, orders)
-
-    try:
-        yield function
-    finally:
-        over.set()
+        try:
+            yield function
+        finally:
+            over.set()
 
 
 def _exception(_value: JsonValue, _orders: str) -> Any:

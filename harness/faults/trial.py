@@ -83,9 +83,7 @@ class Rehearsal:
             return violation("hang", str(endless))
         except Exception as error:  # whatever leaves a run is what is looked for
             return violation("crash", f"{type(error).__name__}: {error}")
-        return judge(
-            Evidence(recording, course, stage, steps, telemetry, runner.ran, faulty, results)
-        )
+        return judge(Evidence(recording, course, stage, steps, telemetry, runner, faulty, results))
 
     def close(self) -> None:
         """Close what is open."""

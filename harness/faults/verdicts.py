@@ -13,6 +13,7 @@ from harness.faults.course import Course, Stage
 from harness.faults.fault import SECRET, USERINFO
 from harness.faults.recording import Recording
 from harness.faults.replies import FaultyReply
+from harness.faults.tools import FaultRunner
 from harness.faults.watch import Seen, Steps, Telemetry
 from harness.redact import redactor
 from harness.sessions.exchange import json_body
@@ -63,7 +64,7 @@ class Evidence:
     stage: Stage
     steps: Steps
     telemetry: Telemetry
-    ran: Sequence[str]
+    runner: FaultRunner
     faulty: FaultyReply | None
     results: Sequence[RunResult]
 
@@ -82,14 +83,19 @@ def violation(kind: str, detail: str) -> Judgement:
 
 
 def _violations(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    checks = (_wrong_actions, _leaks, _lost_trace, _untold, _floods, _no_reason)
+    checks = (_waits, _wrong_actions, _leaks, _lost_trace, _untold, _floods, _no_reason)
     for check in checks:
         yield from check(evidence)
 
 
+def _waits(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if evidence.runner.waited:
+        yield "hang", "a tool that does not return was waited for beyond its timeout"
+
+
 def _wrong_actions(evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Each call that ran was asked for by the reply of its step, and ran once."""
-    ran = Counter(evidence.ran)
+    ran = Counter(evidence.runner.ran)
     for seen in evidence.steps.seen:
         allowed = _allowed(evidence, seen)
         decision = seen.step.parsed.decision
@@ -146,7 +152,7 @@ def _lost_trace(evidence: Evidence) -> Iterator[tuple[str, str]]:
         "invoke_agent": len(evidence.results),
         "harness.step": sum(len(result.steps) for result in evidence.results),
         "POST": len(evidence.stage.requests),
-        "execute_tool": len(evidence.ran),
+        "execute_tool": len(evidence.runner.ran),
     }
     for kind, count in least.items():
         if kinds[kind] < count:
