@@ -14,6 +14,7 @@ from typing import Literal
 
 from agent_core.messages import JsonObject
 from harness.sessions.cassette import load_session, render_session
+from harness.sessions.conversion import api_of, reply_of
 from harness.sessions.errors import SessionError
 from harness.sessions.exchange import canonical_key, json_body
 from harness.sessions.format import SessionFile
@@ -136,9 +137,7 @@ def _origin(
     if file.session is None and file.traffic is None:
         yield "unknown-origin", "", "no provenance: a cassette that another tool recorded"
     else:
-        missing = [
-            name for name in ("recorded_at", "server", "model_digest") if not getattr(origin, name)
-        ]
+        missing = [name for name in _needed(file) if not getattr(origin, name)]
         if missing:
             words = f"no {', '.join(missing)}: record it again with the server at hand"
             yield "missing-provenance", "", words
@@ -146,6 +145,14 @@ def _origin(
     if max_age is not None and recorded is not None and now - recorded > max_age:
         days = (now - recorded).days
         yield "stale", "", f"recorded {days} days ago, at most {max_age.days} are allowed"
+
+
+def _needed(file: SessionFile) -> Iterator[str]:
+    """What there is to know: a model that never replied has no digest, and `/v1` tells nothing."""
+    yield "recorded_at"
+    answered = [each for each in file.exchanges if reply_of(each.request, each.response)]
+    if any(api_of(each.request.url) == "ollama" for each in answered):
+        yield from ("server", "model_digest")
 
 
 def _made_at(file: SessionFile) -> datetime | None:

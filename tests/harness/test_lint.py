@@ -216,6 +216,9 @@ def test_origin_and_age(good: Path, tmp_path: Path) -> None:
     digest = f"    model_digest: {file.session.provenance.model_digest}\n"
     path = changed(good, tmp_path, digest, "")
     assert rules(path) == ["missing-provenance"]
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("/api/chat", "/v1/chat/completions"), encoding="utf-8")
+    assert rules(path) == []  # that API does not tell
     later = datetime.now(UTC) + timedelta(days=40)
     assert rules(good, max_age=timedelta(days=30), now=later) == ["stale"]
     assert rules(good, max_age=timedelta(days=50), now=later) == []
