@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Self
 
 from agent_core.events import ModelCallEnded, ModelCallStarted, scope
 from agent_core.gears import Clock, OnText
@@ -110,6 +113,13 @@ class HttpChat(ABC):
             )
             call.end(ModelCallEnded(reply, attempts))
         return reply
+
+    def with_name(self, name: str) -> Self:
+        """The same client of the same server for another model; connections are shared."""
+        changed = copy(self)
+        changed.name = name
+        changed._target = replace(self._target, model=name)
+        return changed
 
     def close(self) -> None:
         """Close the connections."""
