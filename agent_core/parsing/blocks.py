@@ -11,6 +11,10 @@ _ELEMENT = re.compile(
     r"<(example|quote|blockquote|document|context|retrieved|note|pre|code)\b[^<>\n]{0,100}+>"
 )
 _OPENING = {'"': '"', "“": "”", "「": "」", "『": "』"}
+_ANNOUNCED = re.compile(
+    r"(?:\b(?:says?|said|reads?|wrote|quote|example)|说|說|写道|写着|原文|例如|示例|内容)\s*+[:：]\s*+\Z",
+    re.IGNORECASE,
+)
 _LOOK_BACK = 300  # characters of the line before a label
 
 
@@ -67,3 +71,14 @@ def past_quotation(text: str, line: int) -> int:
         return -1
     end = text.find(_OPENING[mark], line)
     return end + 1 if end >= 0 else len(text)
+
+
+def announces_quotation(text: str, line: int) -> bool:
+    """Whether what stands right before `line` ends in words such as "the text says:"."""
+    return _ANNOUNCED.search(text[max(0, line - 40) : line]) is not None
+
+
+def is_quotation_open(words: str) -> bool:
+    """Whether a quotation or a code span is open at the end of `words`."""
+    odd = any(words.count(mark) % 2 for mark in '"`')
+    return odd or any(words.count(a) > words.count(b) for a, b in _OPENING.items() if a != b)

@@ -11,7 +11,13 @@ from collections.abc import Callable
 
 from agent_core.messages import FinalAnswer, Ignored
 from agent_core.parsing.actions import ActionReader, NoAction
-from agent_core.parsing.blocks import past_block, past_fence, past_quotation
+from agent_core.parsing.blocks import (
+    announces_quotation,
+    is_quotation_open,
+    past_block,
+    past_fence,
+    past_quotation,
+)
 from agent_core.parsing.ending import clean_answer, residue, turn_in
 from agent_core.parsing.labels import LABEL_HEAD, Label, LabelKind, label_at, line_before
 from agent_core.parsing.notations import TAGS, CallReader, skip_space, tag_at
@@ -30,10 +36,16 @@ _CALL_LIKE = re.compile(r"[{｛\[［]\s*+(?:[{｛]?\s*+[\"'“”‘’＂\w]|[{
 _JSON = re.compile(
     r"[{｛]\s*+(?:[\"'“”‘’＂{｛}]|\w++\s*+[:：])|[\[［]\s*+(?:[{｛]|\w++[(（])|[^{｛\[［]"
 )
-_PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+[{｛]")
+_PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+\n?[ \t]*+[{｛]")
+_FOREIGN = re.compile(
+    r"<[|｜](?:start|channel|message|constrain)[|｜]>|</?(?:antml:)?(?:invoke|function_calls|tool_use|parameter)\b"
+)
 _INLINE_ACTION = re.compile(
     r"(?:^|[.。!！?？;；]\s*)(?:Action|行动|动作|行動|動作)\s*[:：]\s*(\S+)\s*\Z", re.IGNORECASE
 )
+_SENTENCE = re.compile(r"[^.。!！?？;；\n]*+[.。!！?？;；][ \t]*+")
+_INITIALS = frozenset("AaFf行动動最*")
+_MAX_SENTENCES = 100  # of a thought that are looked at
 _MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
 _MAX_RESTARTS = 100
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
@@ -98,7 +110,8 @@ class ReplyPass:
         while True:
             at = skip_space(text, pos)
             end = tag_at(text, at)
-            if end == at or text[at + 1] not in "|｜" or any(text.startswith(t, at) for t in TAGS):
+            known = _FOREIGN.match(text, at) or any(text.startswith(tag, at) for tag in TAGS)
+            if end == at or text[at + 1] not in "|｜" or known:
                 return pos
             pos = end + len("assistant") if text.startswith("assistant", end) else end
             self._at.begin = pos
@@ -161,6 +174,8 @@ class ReplyPass:
             if self._at.leading:
                 raise Refusal("invented_observation", "the reply begins with an observation")
             return self._undecided()
+        if char == "<" and _FOREIGN.match(text, first):
+            raise Refusal("bad_json", f"this markup is not read: {text[first : first + 40]!r}")
         fence = _FENCE.match(text, first) if char in "`~" else None
         if fence is not None:
             return self._fence(first, fence)
@@ -291,7 +306,24 @@ class ReplyPass:
     def _thought(self, label: Label) -> Step:
         self._at.label_seen = True
         self._at.thought_at = label.end if self._at.thought_at < 0 else self._at.thought_at
-        return label.end, False
+        inline = self._inline_label(label.end)
+        step = self._acts[inline.kind](inline) if inline is not None else None
+        return step or (label.end, False)
+
+    def _inline_label(self, pos: int) -> Label | None:
+        """The label of an action or an answer after a sentence of the thought, on its line."""
+        text, start = self._text, pos
+        special = self._places.next(pos)[0]
+        for _ in range(_MAX_SENTENCES):
+            sentence = _SENTENCE.match(text, pos)
+            if sentence is None or sentence.end() > special:
+                break
+            pos = sentence.end()
+            label = label_at(text, pos) if text[pos : pos + 1] in _INITIALS else None
+            if label is not None and label.separated and label.kind in {"action", "final"}:
+                quoted = is_quotation_open(text[start:pos])
+                return None if quoted else label._replace(strong=label.kind == "final")
+        return None
 
     def _question(self, label: Label) -> Step:
         """The question, repeated at the start of the reply, is passed over."""
@@ -305,15 +337,16 @@ class ReplyPass:
         if not label.strong:
             return False
         text = self._text
+        line = text[label.end : label.end + 100].split("\n", 1)[0]
         if label.alone:
-            if label.kind != "action":
-                return True
             following = skip_space(text, label.end)
             line = text[following : following + 100].split("\n", 1)[0]
-            return self._tools.find(line) is not None or line[:1] in ("{", "`")
-        line = text[label.end : label.end + 100].split("\n", 1)[0]
+            is_call = self._tools.find(line) is not None or line[:1] in ("{", "`")
+            return label.kind != "action" or is_call
+        if text[label.end - 2 : label.end].isspace():
+            return True  # a gap where the colon belongs
         if label.kind == "action":
-            return self._tools.find(line) is not None
+            return self._tools.find(line) is not None or line[:1] == "{"
         return label.kind == "input" and line[:1] in ("{", "`")
 
     def _observation(self, label: Label) -> Step:
@@ -357,6 +390,8 @@ class ReplyPass:
         if isinstance(found, NoAction):
             self._at.no_action = True
             return found.end, False
+        if announces_quotation(self._text, label.start):
+            raise Refusal("no_decision", "the action may be a quotation: words announce one")
         return self._step(self._verdicts.announced(found, label.start, self._at))
 
     def _step(self, verdict: Decided | Thinking) -> Step:

@@ -18,7 +18,7 @@ from agent_core.parsing.thoughts import reason_in
 from agent_core.parsing.toolset import Tools
 
 _CLEAN = re.compile(
-    r"(?:(?:Thought|思考)[:：] ?([^\n<`>\"“「『']*+)\n)?+"
+    r"(?:(?:Thought|思考)[:：] ?([^\n<`>\"“「『':：]*+)\n)?+"
     r"(?:Action|行动|动作)[:：] ?([^\W\d]\w*+)\n"
     r"(?:Action Input|行动输入|动作输入)[:：] ?(?=\{)"
 )

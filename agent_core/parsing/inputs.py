@@ -118,6 +118,7 @@ class InputReader:
         if cut.kind is None and not self._ended:
             raise Refusal("truncated", f"the reply may end inside the input of {name}")
         words = clean_answer(text[start : cut.pos])
+        words = words[1:-1] if words[:1] == words[-1:] == "`" and words.count("`") == 2 else words
         key = _KEY_VALUE.match(words)
         if key is not None and self._names_parameter(name, key.group()):
             raise Refusal("bad_arguments", f"expected JSON, got {snippet(words)!r}", tool=name)

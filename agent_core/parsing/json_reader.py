@@ -311,7 +311,10 @@ class JsonReader:
         after = self.skip(at + 1)
         follows = self._peek(after)
         if follows in ",，":
-            raise Refusal("bad_json", f"two commas at {at}")
+            if not self._stack[-1].is_object:
+                raise Refusal("bad_json", f"two commas at {at}, where an item may be missing")
+            self._log.add("comma", at, ",,", ",")
+            return self._separator(after)
         if follows in _CLOSE:
             self._log.add("comma", at, char, "")
         return after

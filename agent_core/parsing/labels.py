@@ -18,7 +18,8 @@ LabelKind = Literal["thought", "action", "input", "observation", "final", "quest
 _WORDS: tuple[tuple[LabelKind, bool, Language, str], ...] = (
     ("input", True, "en", r"(?:action|tool|function)[ \t_-]*+(?:[0-9]{1,3}[ \t]*+)?"
                           r"(?:inputs?|args?|arguments?|parameters?|params?)"),
-    ("final", True, "en", r"(?:the[ \t]+)?final[ \t_-]*+(?:answer|response|reply)"),
+    ("final", True, "en", r"(?:the[ \t]+)?final[ \t_-]*+(?:answer|response|reply)"
+                          r"(?:[ \t]+is(?=[ \t]*[:：]))?"),
     ("observation", True, "en", r"observations?|tool[ \t_-]*+(?:output|result|response)s?"),
     ("thought", True, "en", r"thoughts?|thinking|reasoning"),
     ("action", True, "en", r"(?:next[ \t]+)?actions?(?:[ \t_]name)?"),
@@ -29,7 +30,8 @@ _WORDS: tuple[tuple[LabelKind, bool, Language, str], ...] = (
     ("turn", False, "en", r"user|human|assistant|system"),
     ("input", True, "zh", r"(?:行动|动作|行動|動作|操作|工具|函数)[ \t]*+(?:[0-9]{1,3}+[ \t]*+)?"
                           r"(?:的)?(?:输入|輸入|参数|參數)"),
-    ("final", True, "zh", r"最[终終后後](?:的)?(?:答案|回答|答复|答覆|回复|回覆|结果|結果)"),
+    ("final", True, "zh", r"最[终終后後](?:的)?(?:答案|回答|答复|答覆|回复|回覆|结果|結果)"
+                          r"(?:[是为](?=[:：]))?"),
     ("observation", True, "zh", r"(?:观察|觀察|観察|观测|觀測)(?:到的)?(?:结果|結果)?"
                                 r"|工具(?:的)?(?:输出|輸出|结果|結果|返回)(?:结果|結果)?"),
     ("thought", True, "zh", r"思考(?:过程|過程)?|想法|思路|推理(?:过程|過程)?"),
@@ -43,21 +45,26 @@ _WORDS: tuple[tuple[LabelKind, bool, Language, str], ...] = (
 )  # fmt: skip
 
 _BLANK = r"[ \t\u00a0\u3000]*+"
+_WORD_END = r"(?![A-Za-z]|_++[A-Za-z0-9])"
 _HEAD = (
     _BLANK
-    + r"(?:(?:[-•·–*+][ \t]++|[0-9]{1,2}[.)、．][ \t]*+)(?=[^ \t]))?+"  # list item
+    + r"(?:(?:[-•·–*+][ \t]++|[0-9]{1,2}[.)、．][ \t]*+"  # list item
+    + r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?[ \t]*+)(?=[^ \t]))?+"  # emoji
     + r"(?:\#{1,6}[ \t]*+)?+"  # heading
     + r"[*_]{0,3}+"
+    + r"(?:`(?=[^`\n]{1,20}+`[ \t]*+[:：]))?+"  # the word alone in a code span
     + r"[【\[［「〔（(<]?+"
     + _BLANK
 )
 _WORD = "|".join(f"(?P<w{index}>{pattern})" for index, (*_, pattern) in enumerate(_WORDS))
 _TAIL = (
-    r"(?![A-Za-z_])"
+    _WORD_END + r"`?"
     r"(?:[ \t]*+[#№]?[0-9０-９]{1,3}+(?![\w.]))?+"  # number
     r"(?:[ \t]*+[（(\[][^()（）\[\]\n:：]{1,20}+[)）\]])?+"  # translation
     r"(?:[ \t]*+[/|]?[ \t]*+(?:thought|action(?:[ ]input)?|observation|final[ ]answer"
-    r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))(?![A-Za-z_]))?+"  # bilingual
+    r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))"
+    + _WORD_END
+    + r")?+"  # bilingual
     r"(?P<unbracket>[】\]］」〕）)>]?+)"
     r"(?P<bold_before>[*_]{0,3}+)" + _BLANK
 )
@@ -68,7 +75,7 @@ _LABEL = re.compile(_NAMED_HEAD + f"(?:{_WORD})" + _TAIL, re.IGNORECASE)
 
 
 def _head_of(words: Iterable[str]) -> str:
-    return f"{_HEAD}(?:{'|'.join(words)})(?![A-Za-z_])"
+    return f"{_HEAD}(?:{'|'.join(words)}){_WORD_END}"
 
 
 LABEL_HEAD = _head_of(pattern for *_, pattern in _WORDS)

@@ -31,6 +31,7 @@ TAGS: dict[str, str] = {
     "<|python_tag|>": "llama3",
     "[TOOL_CALLS]": "mistral",
     "<|tool_call_start|>": "pythonic",
+    "<tool_code>": "pythonic",
     "<toolcall>": "hermes",
     "<TOOL_CALL>": "hermes",
     "<tool_call >": "hermes",
@@ -50,7 +51,7 @@ _OPENING = re.compile(
 )
 _SEPARATOR = re.compile(r"<[|｜]tool[▁_ ]sep[|｜]>")
 _CLOSING = re.compile(
-    r"</?(?:tool_calls?|function_?call|function|tools?|tool_response|s|response)>"
+    r"</?(?:tool_calls?|tool_code|function_?call|function|tools?|tool_response|s|response)>"
     r"|<[|｜][^|｜<>\s]{1,40}+[|｜]>|\[/?(?:TOOL_CALLS|TOOL_RESULTS|INST)\]"
     r"|<(?:end_of_turn|start_of_turn|eos|eot|bos)>"
 )

@@ -5,6 +5,7 @@ Only labels are touched; values reach the pass as the model wrote them.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from itertools import islice
@@ -17,11 +18,15 @@ _LOOK_ALIKES = {
     **str.maketrans("АаВЕеЅѕТтОоРрСсІіНһпуԛΑΒΕΙΝΟΡΤοѵ", "AaBEeSsTtOoPpCcIiHhnyqABEINOPTov"),
     **{0xFF21 + i: ord("A") + i for i in range(26)},
     **{0xFF41 + i: ord("a") + i for i in range(26)},
-    0x3000: ord(" "),
+    **dict.fromkeys((0x3000, 0xA0, 0x2007, 0x202F), ord(" ")),
 }
 _BREAKS = re.compile(r"\r(?!\n)|[\x0b\x0c\x85\u2028\u2029]")
 _MAX_LINES = 10_000  # lines looked at; what is further down stays as it is
 _HEAD = 64  # characters of a line in which a label can stand
+_ESCAPED_CALL = re.compile(
+    r'"?\s*+\{\s*+\\"(?:name|tool|tool_name|function|action|tool_calls?)\\"\s*+:'
+)
+_DISGUISED_QUOTE = re.compile(r'\{[ ]?(\\"|""|&quot;)(?=\w)')
 _ESCAPED_BREAK = re.compile(r"(?<!\\)(?:\\r)?\\n")
 
 
@@ -83,19 +88,51 @@ def _revealed(line: str, log: RepairLog) -> str:
 
 
 def unwrap(text: str, log: RepairLog) -> str:
-    """A whole reply that is one JSON string, or whose line breaks were escaped."""
+    """A whole reply that is one JSON string, or whose line breaks or quotes were escaped."""
     bare = text.strip()
-    if bare[:1] == '"' and bare[-1:] == '"' and len(bare) > 1:
+    quoted = bare[:1] == '"' and bare[-1:] == '"' and len(bare) > 1
+    if quoted or _ESCAPED_CALL.match(bare):
         try:
-            inner = json.loads(bare, strict=False)
+            inner = json.loads(bare if quoted else f'"{bare}"', strict=False)
         except (ValueError, RecursionError):
             return text
-        if isinstance(inner, str) and label_at(inner, 0) is not None:
+        is_call = _ESCAPED_CALL.match(bare) is not None
+        if isinstance(inner, str) and (is_call or label_at(inner, 0) is not None):
             log.add("wrapped_reply", 0, bare, inner)
             return inner
     if "\n" not in bare and "\\n" in bare and label_at(bare, 0) is not None:
-        return _unescaped(bare, log)
-    return text
+        text = _unescaped(bare, log)
+    return _with_quotes(_outdented(text, log), log)
+
+
+def _outdented(text: str, log: RepairLog) -> str:
+    """The labels of a reply that is indented from its first line on, without the indent."""
+    body = text.lstrip("\r\n")
+    indent = body[: len(body) - len(body.lstrip(" \t"))]
+    first = label_at(body, len(indent)) if len(indent.expandtabs(4)) >= 4 else None
+    if first is None or not first.separated:
+        return text
+    log.add("indent", 0, indent, "")
+    parts = ("\n" + body).split("\n" + indent, _MAX_LINES)
+    glue = ["" if label_at(part, 0) else indent for part in parts[1:]]
+    return parts[0] + "".join(f"\n{g}{part}" for g, part in zip(glue, parts[1:], strict=True))
+
+
+def _with_quotes(text: str, log: RepairLog) -> str:
+    """An object on one line whose quotes are all escaped, doubled or entities, with plain ones."""
+    found = _DISGUISED_QUOTE.search(text)
+    label = label_at(text, len(text) - len(text.lstrip())) if found else None
+    if found is None or label is None or label.kind not in {"thought", "action"}:
+        return text
+    start, mark = found.start(), found[1]
+    end = text.find("\n", start)
+    line = text[start : end if end >= 0 else len(text)]
+    if '"' in line.replace(mark, ""):
+        return text
+    log.add("quotes", start, mark, '"')
+    plain = html.unescape(line) if mark == "&quot;" else line.replace(mark, '"')
+    plain = plain.replace("\\\\", "\\") if mark == '\\"' else plain
+    return text[:start] + plain + text[start + len(line) :]
 
 
 def _unescaped(text: str, log: RepairLog) -> str:
@@ -115,6 +152,4 @@ def _unescaped(text: str, log: RepairLog) -> str:
         return text
     whole = "".join([*parts, text[start:]])
     log.add("escaped_reply", 0, text, whole)
-    if '\\"' in whole and not re.search(r'(?<!\\)"', whole):
-        whole = whole.replace('\\"', '"').replace("\\\\", "\\")
     return whole

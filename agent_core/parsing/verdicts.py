@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from agent_core.messages import Action, Actions, FinalAnswer, FormatErrorCode, Ignored
@@ -14,6 +15,16 @@ from agent_core.parsing.places import Places
 from agent_core.parsing.standing import Standing
 
 _KINDS = {"action": "second_action", "input": "second_action", "final": "answer"}
+
+
+_RETRACTED = re.compile(
+    r"\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?(?:run|execute|call|perform|follow|do|use)"
+    r"\s(?:this|it|that|them)|(?:just|only)\san?\sexample|scratch\sthat)\b"
+    r"|(?:不要|别|請勿|请勿|不会|不能|不应|不该|不应该)(?:真的)?(?:执行|运行|调用|使用|照做)"
+    r"|(?:只是|仅为|这是)(?:一个|个)?(?:例子|示例)",
+    re.IGNORECASE,
+)
+_SAID_AFTER = 200  # characters after a call in which it may be taken back
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,8 @@ class Verdicts:
         thinking = self._thinking(found.end, cut.pos, standing)
         if thinking is not None:
             return thinking
+        if _RETRACTED.search(text[found.end : min(cut.pos, found.end + _SAID_AFTER)]):
+            raise Refusal("ambiguous", "the words after the call take it back")
         if self._cut and skip_space(text, found.end) >= len(text):
             raise Refusal("truncated", "the reply was cut right after the call")
         return self._acted(found, start, cut, standing)
