@@ -16,7 +16,7 @@ from harness.fuzz.operators import OPERATORS
 from harness.fuzz.pool import Finding, Result
 
 _SHOWN = 400  # characters of a reply
-_RECOVERY = 19  # characters that the percentage and the margins take
+_RECOVERY = 14  # characters that the percentage and the margins take
 
 
 def labels_of(result: Result) -> list[str]:
@@ -65,10 +65,10 @@ def show(console: Console, result: Result, columns: Sequence[str], title: str) -
     room = max(12, console.width - sum(widths) - 2 * len(widths) - _RECOVERY)
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=room)
     for each, width in zip(columns, widths, strict=True):
-        table.add_column(each, justify="right", min_width=width)
+        table.add_column(each, justify="right", width=width)
     with_recovery = "recovered" in columns
     if with_recovery:
-        table.add_column("recovery", justify="right", min_width=len("recovery"))
+        table.add_column("recovery", justify="right", width=len("recovery"))
     for label in labels_of(result):
         row = row_of(result, label, columns)
         name = f"{label} {OPERATORS[label].name}" if label in OPERATORS else label
