@@ -64,7 +64,14 @@ class SessionItem(pytest.Item):
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """The report instead of a traceback."""
-        if isinstance(excinfo.value, SessionChanged):
+        from harness.sessions.errors import (  # noqa: PLC0415 - only when it is used
+            FactoryRefused,
+            SessionError,
+        )
+
+        if isinstance(excinfo.value, FactoryRefused):
+            return f"{excinfo.value}\n(with pytest: list it in the ini option agentrig_allow)"
+        if isinstance(excinfo.value, SessionChanged | SessionError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

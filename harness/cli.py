@@ -41,6 +41,15 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a file that cannot be read or written is one line, not a traceback."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `agentrig … | head`: click ends quietly
+            raise
+        except OSError as error:
+            raise click.UsageError(str(error), ctx) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):

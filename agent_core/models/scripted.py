@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TypeAlias
 
-from agent_core.errors import ModelError, ScriptExhausted
+from agent_core.errors import ConfigError, ModelError, ScriptExhausted
 from agent_core.events import ModelCallEnded, ModelCallStarted, scope
 from agent_core.gears import OnText
 from agent_core.messages import JsonObject, JsonValue, Message, Reply
@@ -100,6 +100,11 @@ class ScriptedModel:
             raise answer
         if isinstance(answer, str):
             return Reply(answer, finish_reason="stop", model=self.name)
+        if not isinstance(answer, Reply):
+            raise ConfigError(
+                "a scripted reply is a text, a Reply, a ModelError, or a function that gives one "
+                f"of these, got {answer!r}"
+            )
         return answer
 
 

@@ -19,6 +19,7 @@ from harness.sessions.cassette import load_session
 from harness.sessions.clocks import ReplayClock, seeded
 from harness.sessions.crosscheck import cross_check
 from harness.sessions.drift import Drift, drift_of
+from harness.sessions.errors import SessionFormatError
 from harness.sessions.format import Session, SessionFile
 from harness.sessions.player import Player, replay_session
 from harness.sessions.record import history_of, tool_definitions
@@ -143,6 +144,12 @@ def replay(
     if file.session is None:
         report = _replay_cassette(file, name)
     else:
+        turns, golden = len(file.session.turns), len(file.session.trajectory)
+        if golden < turns:
+            raise SessionFormatError(
+                f"{name}: expected a golden trajectory for each of {turns} turns, got {golden}: "
+                "there is nothing to compare with; record it again"
+            )
         chosen = named_factory(factory) if isinstance(factory, str) else factory
         chosen = chosen or allowed_factory(file.session.agent.factory, allow)
         run = _Replay(file, file.session, mode=mode, live_tools=tools == "live")

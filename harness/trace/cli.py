@@ -242,17 +242,17 @@ def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:
             return (replayed(path, allow=allow) if is_session(path) else read_traces(path))[-1]
     found = _all_traces(directory)
     if not found:
-        raise click.ClickException(
+        raise click.UsageError(
             f"no traces in {str(directory)!r}; `agentrig run` writes them, or name a file"
         )
     if name == "last" or name.startswith("last~"):
         digits = name.removeprefix("last").removeprefix("~") or "0"
         back = int(digits) if digits.isdecimal() else len(found)
         if back >= len(found):
-            raise click.ClickException(f"{name!r}: there are only {len(found)} traces")
+            raise click.UsageError(f"{name!r}: there are only {len(found)} traces")
         return found[-1 - back]
     matching = [trace for trace in found if trace.trace_id.startswith(name.lower())]
     if len(matching) != 1:
         what = "several traces begin with it" if matching else "no trace begins with it"
-        raise click.ClickException(f"{name!r} is no file, and as an id {what}")
+        raise click.UsageError(f"{name!r} is no file, and as an id {what}")
     return matching[0]

@@ -22,3 +22,11 @@ def test_the_demo_replays_and_then_explains_a_change(language: str) -> None:
     for word in WORDS[language]:
         assert word in done.output
     assert "for one reason: description of tool `" in done.output
+
+
+def test_a_file_that_cannot_be_written_is_one_line() -> None:
+    """Wrong usage, not a traceback."""
+    done = CliRunner().invoke(main, ["sweep", "/nowhere/at/all.yaml", "--html", "/nowhere/x"])
+    assert done.exit_code == 2
+    assert "/nowhere" in done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)

@@ -19,6 +19,7 @@ from agent_core.rag import DenseRetriever, OllamaEmbedder
 from agent_core.tools import FunctionCallExecutor, define
 from harness.sessions.cassette import load_session, parse_session, render_session
 from harness.sessions.drift import SEVERITY, Cause
+from harness.sessions.errors import SessionFormatError
 from harness.sessions.format import AgentSource, ModelSource, Turn
 from harness.sessions.record import Plan, record
 from harness.sessions.replay import Report, replay
@@ -525,6 +526,17 @@ def test_requests_of_a_search_belong_to_the_search(tmp_path: Path) -> None:
     report = replay(path, factory=searching)
     assert report.in_words() == []
     assert report.ok
+
+
+def test_a_session_without_its_golden_trajectory_is_no_check(tmp_path: Path) -> None:
+    """What was cut off by hand must not pass because nothing is left to compare."""
+    path = tmp_path / "s.yaml"
+    three_steps(path)
+    file = load_session(path)
+    assert file.session is not None
+    session = file.session.model_copy(update={"trajectory": []})
+    with pytest.raises(SessionFormatError, match="golden trajectory for each of 1 turns, got 0"):
+        replay(dataclasses.replace(file, session=session))
 
 
 def test_a_native_tool_changes_in_the_request_itself(tmp_path: Path) -> None:

@@ -300,16 +300,16 @@ def test_a_trace_is_named_by_id_position_or_file(directory: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nothere", "last~9", "last~x"])
 def test_a_name_without_a_trace_is_refused(directory: Path, name: str) -> None:
-    """In one line, with exit code 1."""
+    """In one line, as wrong usage."""
     result = invoke(directory, "show", name)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert name in result.output
 
 
 def test_without_traces_the_commands_say_where_they_come_from(tmp_path: Path) -> None:
     """Nothing to show is said, not raised."""
     result = invoke(tmp_path, "explain")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "agentrig run" in result.output
 
 
