@@ -79,7 +79,8 @@ def _malformed(
         changed = replace(reply, text=example.text, tool_calls=(), finish_reason=finish)
         answers = tuple(each["answer"] for each in example.accept if each["kind"] == "final")
         return FaultyReply(changed, _calls(*example.accept, *early), answers)
-    first, *others = reply.tool_calls or (ToolCall(None, "", {}),)
+    reply = _with_calls(step)
+    first, *others = reply.tool_calls
     call = ToolCall(first.id, example.native["name"], example.native["arguments"])
     changed = replace(reply, tool_calls=(call, *others), finish_reason=finish)
     return FaultyReply(changed, _calls(*example.accept, *map(_outcome, _actions(step)[1:])))
@@ -156,6 +157,15 @@ def _actions(step: RecordedStep) -> tuple[Action, ...]:
     return decision.actions if isinstance(decision, Actions) else ()
 
 
+def _with_calls(step: RecordedStep) -> Reply:
+    """The reply with its calls as the API reports them, also where they were written as text."""
+    reply = step.step.reply
+    if reply.tool_calls:
+        return reply
+    calls = tuple(ToolCall(each.id, each.name, each.arguments) for each in _actions(step))
+    return replace(reply, text=step.step.parsed.thought or "", tool_calls=calls)
+
+
 def _outcome(each: Action) -> Outcome:
     return action(each.name, each.arguments)
 
@@ -189,9 +199,10 @@ def _two_actions(step: RecordedStep, speaker: Speaker, rng: Random) -> FaultyRep
         return None
     name, arguments = _other_call(draft, rng)
     if draft.notation == "native":
-        both = (*step.step.reply.tool_calls, ToolCall(None, name, arguments))
+        reply = _with_calls(step)
+        both = (*reply.tool_calls, ToolCall(None, name, arguments))
         asked = (*map(_outcome, _actions(step)), action(name, arguments))
-        return FaultyReply(replace(step.step.reply, tool_calls=both), asked)
+        return FaultyReply(replace(reply, tool_calls=both), asked)
     draft.after = f"\n{draft.clean(name, arguments).text()}"
     return _said(draft, step, (draft.outcome,))
 
@@ -206,7 +217,8 @@ def _invented_observation(step: RecordedStep, speaker: Speaker, rng: Random) -> 
     lie = f"{draft.label('observation')}{words(rng, speaker.language)}"
     invented = f"\n{lie}\n{draft.clean(name, arguments, notation).text()}"
     if draft.notation == "native":
-        changed = replace(step.step.reply, text=step.step.reply.text + invented)
+        reply = _with_calls(step)
+        changed = replace(reply, text=reply.text + invented)
         return FaultyReply(changed, tuple(map(_outcome, _actions(step))))
     draft.after = invented
     return _said(draft, step, (draft.outcome,))
@@ -226,18 +238,20 @@ def _language_switch(step: RecordedStep, speaker: Speaker, rng: Random) -> Fault
 
 def _length(step: RecordedStep, speaker: Speaker, rng: Random) -> FaultyReply | None:
     """The reply ends with the call, and the server says that it was cut: nothing may run."""
-    if _draft(step, speaker, speaker.protocol, rng) is None and speaker.protocol != "native":
+    reply = step.step.reply
+    if speaker.protocol == "native":
+        return FaultyReply(replace(_with_calls(step), finish_reason="length"))
+    draft = _draft(step, speaker, speaker.protocol, rng)
+    if draft is None:
         return None
-    reply, draft = step.step.reply, _draft(step, speaker, speaker.protocol, rng)
-    text = reply.text if draft is None or draft.notation == "native" else draft.text()
-    return FaultyReply(replace(reply, text=text, finish_reason="length"))
+    return FaultyReply(replace(reply, text=draft.text(), finish_reason="length"))
 
 
 def _said(draft: Draft, step: RecordedStep, asked: tuple[Outcome, ...]) -> FaultyReply:
     """The draft as the reply of this step."""
-    reply = step.step.reply
     if draft.notation != "native":
-        return FaultyReply(replace(reply, text=draft.text(), tool_calls=()), asked)
+        return FaultyReply(replace(step.step.reply, text=draft.text(), tool_calls=()), asked)
+    reply = _with_calls(step)
     first, *others = reply.tool_calls
     call = ToolCall(first.id, draft.name_written, draft.written)
     asked = (*asked, *map(_outcome, _actions(step)[1:]))
