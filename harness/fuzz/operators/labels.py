@@ -67,12 +67,10 @@ def variant(draft: Draft) -> None:
 @operator("L4", "no colon, equals sign, own line", on=REACT, touches="marks words", intent="any")
 def no_colon(draft: Draft) -> None:
     """A blank, a sign or a line end where the colon should be."""
-    after = draft.rng.choice((":\n", " ", " = ", "\n", " : ", " - "))
+    after = draft.rng.choice((":\n", " ", " = ", "\n", " : "))
     draft.marks = dict.fromkeys(_KEYS, ("", after))
     if after not in {":\n", " : "}:
         draft.may_refuse()
-    if after == " - ":
-        draft.beyond()
 
 
 @operator("L5", "inline after the thought", on=REACT - {"react-fence"}, touches="thought marks",
