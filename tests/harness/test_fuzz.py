@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -296,9 +297,16 @@ def test_llamaindex_parsers_become_targets() -> None:
     assert target.parse("go", {}) == {"kind": "action", "name": "f", "arguments": {"a": 1}}
 
 
-@pytest.mark.parametrize("name", ["langchain_react", "llamaindex_react"])
-def test_an_adapter_says_what_is_missing(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("langchain_react", "langchain_core"), ("llamaindex_react", "llama_index")],
+)
+def test_an_adapter_says_what_is_missing(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are no dependencies."""
+    for module in [package, *(each for each in sys.modules if each.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(TargetError, match="installed"):
         load_target(f"harness.fuzz.targets:{name}")
 

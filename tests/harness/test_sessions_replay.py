@@ -399,7 +399,7 @@ def test_the_clock_of_the_recording_is_the_clock_of_the_replay(tmp_path: Path) -
 def test_a_session_that_ran_out_of_time_does_so_again(tmp_path: Path) -> None:
     """The time limit is reached at the same step, without waiting for it."""
     path = tmp_path / "s.yaml"
-    slow = edited(assistant, lambda agent: agent.replace(limits=Limits(time_limit=0.5)))
+    slow = edited(assistant, lambda agent: agent.replace(limits=Limits(time_limit=1.5)))
     done = record_scripted(path, ollama_reply(SUM), ["wait"], factory=slow)
     assert done.results[0].stop_reason is StopReason.TIME_LIMIT
     report = replay(path, factory=slow)
