@@ -279,8 +279,10 @@ class ActionReader:
             return None
         at = pos + token.end()
         if text[at] in "[(（":
-            closer = text.rfind("]" if text[at] == "[" else ")", at, eol)
+            closer = max(text.rfind(mark, at, eol) for mark in ("]" if text[at] == "[" else ")）"))
             end = closer if closer > at else eol
+            if self._tools.is_final(text[at + 1 : end]):
+                raise Refusal("no_decision", "a translation stands where the answer belongs")
             return self._quoted_answer(text[at + 1 : end], end + 1)
         return self._answer(at + 1 if text[at] in ":：" else at)
 

@@ -86,7 +86,7 @@ CUT_HEAD = _head_of(
 )
 """How a line begins that may end the text of a decision."""
 
-_SEPARATOR = re.compile(r"[:：﹕︰∶꞉]|[=＝]|(?:->|→|-|—|–)(?=[ \t])")
+_SEPARATOR = re.compile(r"[:：﹕︰∶꞉]|[=＝]|(?:->|→|-|—|–)(?=[ \t\n])")
 _AFTER = re.compile(r"[ \t\r\u00a0\u3000]*+")
 _BOLD_AFTER = re.compile(r"[*_]{1,3}+")
 
