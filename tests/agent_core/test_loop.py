@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,11 +11,20 @@ import pytest
 
 from agent_core.agent import Agent
 from agent_core.clock import ManualClock
-from agent_core.errors import ConfigError, ModelError, ServerError
+from agent_core.errors import ConfigError, ModelError, RetrievalError, ServerError
 from agent_core.limits import Limits, StopReason
-from agent_core.messages import FinalAnswer, FormatError, Message, Reply, RunResult, ToolCall, Usage
+from agent_core.messages import (
+    FinalAnswer,
+    FormatError,
+    Hit,
+    Message,
+    Reply,
+    RunResult,
+    ToolCall,
+    Usage,
+)
 from agent_core.models import ScriptedModel
-from agent_core.tools import FunctionDefinition, define
+from agent_core.tools import FunctionCallExecutor, FunctionDefinition, define
 
 SEARCH = (
     "Thought: look it up because I do not know.\n"
@@ -108,6 +118,18 @@ class TestAnswers:
         assert result.usage.total > 0
         assert "usage_estimated" in [note.kind for note in result.steps[0].notes]
 
+    def test_counts_that_the_server_gives_are_kept(self) -> None:
+        """Only what is missing is estimated."""
+        result = run(
+            Reply(SEARCH % "a", usage=Usage(100, None)), Reply(ANSWER, usage=Usage(None, 7))
+        )
+        first, second = (step.reply.usage for step in result.steps)
+        assert (first.prompt_tokens, second.completion_tokens) == (100, 7)
+        assert (first.completion_tokens or 0) > 0
+        assert (second.prompt_tokens or 0) > 0
+        assert first.estimated
+        assert second.estimated
+
     def test_history_goes_on(self) -> None:
         """A second question sees the first, under one system prompt."""
         model = ScriptedModel([ANSWER, ANSWER])
@@ -193,6 +215,12 @@ class TestEndings:
         result = run(bad, bad, SEARCH % "a", bad, bad, ANSWER)
         assert result.stop_reason is StopReason.FINAL_ANSWER
 
+    def test_a_long_reply_without_use_is_not_kept_whole(self) -> None:
+        """Babble fills the window only once."""
+        model = ScriptedModel(["babble " * 5_000, ANSWER])
+        Agent(model, [search]).run("q")
+        assert len(model.requests[1].messages[-2].content) <= 2_000
+
     def test_prose_is_asked_again_in_a_text_protocol(self) -> None:
         """An answer without its label is not taken for the answer."""
         model = ScriptedModel(["It is forty-two.", ANSWER])
@@ -205,6 +233,7 @@ class TestEndings:
         """Three empty replies in a row end the run with their own reason."""
         assert run("", "  \n", "").stop_reason is StopReason.EMPTY_REPLIES
         assert run("", "Action: {", "", ANSWER).stop_reason is StopReason.FINAL_ANSWER
+        assert run("", "", SEARCH % "a", "", "", ANSWER).stop_reason is StopReason.FINAL_ANSWER
 
     def test_model_error_keeps_what_there_is(self) -> None:
         """The error is in the result, not raised."""
@@ -334,6 +363,92 @@ class TestNative:
         Agent(text, [search]).run("q")
         assert [bool(m.requests[0].tools) for m in (native, text)] == [True, False]
         assert [bool(m.requests[0].stop) for m in (native, text)] == [False, True]
+
+
+class Live:
+    """A model that does something while it answers, and keeps how it was asked."""
+
+    name = "live"
+    provider = "test"
+    context_window: int | None = None
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.meanwhile = meanwhile
+        self.reply = Reply("", (ToolCall("c", "search", {"query": "a"}),))
+        self.stopped: list[bool] = []
+        self.timeouts: list[float | None] = []
+
+    def chat(self, messages: Sequence[Message], **asked: Any) -> Reply:
+        """Say a part, let something happen, say the rest."""
+        self.timeouts.append(asked["timeout"])
+        self.stopped.append(asked["on_text"]("Thought: let me "))
+        self.meanwhile()
+        self.stopped.append(asked["on_text"]("see. "))
+        return self.reply
+
+
+class TestMeanwhile:
+    """What happens while the model answers or a tool runs."""
+
+    @pytest.mark.parametrize("protocol", ["react-json", "native"])
+    def test_a_cancelled_reply_is_not_read_on_and_decides_nothing(self, protocol: Any) -> None:
+        """Reading stops, and the tool that the reply asks for does not run."""
+        cancel = threading.Event()
+        model = Live(cancel.set)
+        ran: list[str] = []
+
+        def search(query: str) -> None:
+            """Search."""
+            ran.append(query)
+
+        agent = Agent(model, [search], protocol=protocol)
+        result = agent.run("q", cancel=cancel)
+        assert model.stopped == [False, True]
+        assert result.stop_reason is StopReason.CANCELLED
+        assert (len(result.steps), ran) == (1, [])
+
+    def test_the_model_gets_the_time_that_is_left(self) -> None:
+        """Not all of it again at each step; without a limit there is none."""
+        clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+        model = Live(lambda: clock.advance(10))
+        agent = Agent(model, [search], clock=clock, limits=Limits(time_limit=25))
+        assert agent.run("q").stop_reason is StopReason.TIME_LIMIT
+        assert model.timeouts == [25, 15, 5]
+        free = Live(lambda: None)
+        Agent(free, [search], limits=Limits(max_steps=1)).run("q")
+        assert free.timeouts == [None]
+
+    def test_ctrl_c_in_a_tool_leaves_a_step_and_a_history(self) -> None:
+        """The action that was interrupted is answered, as not run to its end."""
+
+        class Interrupted(FunctionCallExecutor):
+            def execute(self, action: Any, **how: Any) -> Any:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as caught:
+            Agent(ScriptedModel([SEARCH % "a"]), executor=Interrupted([search])).run("q")
+        partial: RunResult = caught.value.partial_result  # type: ignore[attr-defined]
+        (step,) = partial.steps
+        (observation,) = step.observations
+        assert observation.error is not None
+        assert observation.error.kind == "cancelled"
+        assert [each.role for each in partial.messages] == ["system", "user", "assistant", "user"]
+        assert partial.messages[-1].content.startswith("Observation: ")
+
+    def test_a_failing_search_ends_the_run_typed(self) -> None:
+        """A retriever that is down is an ending, not an exception."""
+
+        class Down:
+            name = "down"
+
+            def retrieve(self, query: str, top_k: int = 3) -> Sequence[Hit]:
+                raise RetrievalError("the index is away")
+
+        model = ScriptedModel([ANSWER])
+        result = Agent(model, [search], retriever=Down()).run("q")
+        assert result.stop_reason is StopReason.MODEL_ERROR
+        assert isinstance(result.error, RetrievalError)
+        assert model.requests == []
 
 
 class TestWrongUse:
