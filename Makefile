@@ -25,7 +25,9 @@ test: install-test
 	$(TEST)/ruff check .
 	$(TEST)/ruff format --check .
 	$(TEST)/mypy
-	$(TEST)/coverage run -m pytest
+	$(TEST)/coverage erase
+	$(TEST)/coverage run -m pytest -n auto --dist worksteal
+	$(TEST)/coverage combine --quiet
 	$(TEST)/coverage report --skip-covered | tail -n 40
 
 bench: install-test
