@@ -81,7 +81,7 @@ class Rehearsal:
                 results = _converse(agent, recording, course)
         except Endless as endless:
             return violation("hang", str(endless))
-        except Exception as error:  # whatever leaves a run is what is looked for
+        except (Exception, SystemExit) as error:  # what leaves a run is what is looked for
             return violation("crash", f"{type(error).__name__}: {error}")
         return judge(Evidence(recording, course, stage, steps, telemetry, runner, faulty, results))
 

@@ -165,7 +165,10 @@ def _untold(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for seen, following in zip(evidence.steps.seen, evidence.steps.seen[1:], strict=False):
         if seen.turn != following.turn:
             continue
-        said = _last_words(json_body(requests[seen.asked_by + 1].body))
+        body = json_body(requests[seen.asked_by + 1].body)
+        if not isinstance(body, dict) or "messages" not in body:
+            continue  # another client's shape
+        said = _last_words(body)
         missing = [each for each in _to_be_said(seen) if each not in said]
         if not said.strip() or missing:
             what = repr(missing[0][:100]) if missing else "anything"
@@ -183,9 +186,9 @@ def _last_words(body: JsonObject) -> str:
     """What follows the last thing the model said."""
     texts: list[str] = []
     for message in reversed(body["messages"]):
-        if message["role"] == "assistant":
+        if message.get("role") == "assistant":
             break
-        texts.insert(0, message["content"])
+        texts.insert(0, str(message.get("content")))
     return "\n".join(texts)
 
 
