@@ -307,6 +307,8 @@ class ReplyPass:
         self._at.label_seen = True
         self._at.thought_at = label.end if self._at.thought_at < 0 else self._at.thought_at
         inline = self._inline_label(label.end)
+        if inline is not None and inline.kind == "final":
+            raise Refusal("no_decision", "the answer stands inside a thought, not on its own line")
         step = self._acts[inline.kind](inline) if inline is not None else None
         return step or (label.end, False)
 
