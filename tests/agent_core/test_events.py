@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.events import Failed, StepStarted, scope, watched, watching
+from agent_core.events import Ended, Failed, Started, StepStarted, scope, watched, watching
 from agent_core.messages import Step
 
 
@@ -109,3 +109,24 @@ def test_a_generator_closed_in_another_context_raises_nothing() -> None:
 def test_vocabulary_is_frozen() -> None:
     """What was recorded cannot be changed afterwards."""
     assert Step.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def test_observers_end_in_reverse_order() -> None:
+    """Who was told first is told last, so that what they open nests."""
+    told: list[str] = []
+
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def started(self, event: Started) -> str:
+            told.append(f"{self.name} begins")
+            return self.name
+
+        def ended(self, token: str, event: Ended) -> None:
+            assert token == self.name
+            told.append(f"{self.name} ends")
+
+    with watching(Named("outer"), Named("inner")), scope(StepStarted(1)):
+        pass
+    assert told == ["outer begins", "inner begins", "inner ends", "outer ends"]

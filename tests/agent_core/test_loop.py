@@ -12,6 +12,7 @@ import pytest
 from agent_core.agent import Agent
 from agent_core.clock import ManualClock
 from agent_core.errors import ConfigError, ModelError, RetrievalError, ServerError
+from agent_core.events import Ended, Started, ToolStarted, watching
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import (
     FinalAnswer,
@@ -352,6 +353,23 @@ class TestNative:
         assert [each.role for each in answers] == ["tool"] * 3
         assert len({call.id for call in said.tool_calls}) == 3
 
+    def test_parallel_calls_are_watched_like_others(self) -> None:
+        """Whoever watches the caller's context hears of each call, in whatever thread it runs."""
+        heard: list[str] = []
+
+        class Ears:
+            def started(self, event: Started) -> None:
+                if isinstance(event, ToolStarted):
+                    heard.append(event.action.arguments["query"])
+
+            def ended(self, token: object, event: Ended) -> None:
+                pass
+
+        calls = tuple(ToolCall(each, "search", {"query": each}) for each in "abc")
+        with watching(Ears()):
+            run(Reply("", calls), "done", protocol="native")
+        assert sorted(heard) == ["a", "b", "c"]
+
     def test_prose_is_the_answer(self) -> None:
         """Without labels to keep to, plain words are the answer."""
         assert run("It is forty-two.", protocol="native").answer == "It is forty-two."
@@ -406,6 +424,16 @@ class TestMeanwhile:
         assert model.stopped == [False, True]
         assert result.stop_reason is StopReason.CANCELLED
         assert (len(result.steps), ran) == (1, [])
+
+    @pytest.mark.parametrize("protocol", ["react-json", "native"])
+    def test_half_an_answer_is_none(self, protocol: Any) -> None:
+        """What stands where the cancellation cut a reply is not taken for its answer."""
+        cancel = threading.Event()
+        model = Live(cancel.set)
+        model.reply = Reply("Final Answer: forty-", cut_by_client=True)
+        result = Agent(model, [search], protocol=protocol).run("q", cancel=cancel)
+        assert (result.stop_reason, result.answer) == (StopReason.CANCELLED, None)
+        assert result.steps[0].reply.text == "Final Answer: forty-"
 
     def test_the_model_gets_the_time_that_is_left(self) -> None:
         """Not all of it again at each step; without a limit there is none."""
