@@ -103,7 +103,12 @@ def test_the_screen_is_right_for_any_reply(lines: list[str], protocol: Any, call
     """A wrong guess about a growing reply is taken back."""
     calls = (ToolCall("c", "search", {"query": "x"}),) if called and protocol == "native" else ()
     first = Reply("\n".join(lines), calls, finish_reason="stop")
-    replies: list[Reply | str] = [first, "Final Answer: end", "Final Answer: end", "Final Answer: end"]
+    replies: list[Reply | str] = [
+        first,
+        "Final Answer: end",
+        "Final Answer: end",
+        "Final Answer: end",
+    ]
     events = list(Agent(ScriptedModel(replies), [search], protocol=protocol).stream("q"))
     result = events[-1]
     assert isinstance(result, RunResult)
