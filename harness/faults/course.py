@@ -17,7 +17,7 @@ from typing import Any, Literal
 import requests
 from requests.adapters import BaseAdapter
 
-from agent_core.events import Ended, ModelCallEnded, Started, StepEnded
+from agent_core.events import Ended, Started, StepEnded
 from agent_core.gears import Clock
 from agent_core.messages import Step
 from harness.faults.bodies import Body, said
@@ -57,6 +57,11 @@ class Course:
     Args:
         at: turn and step that the fault is done to, from 0.
         lasting: the fault stays.
+
+    Attributes:
+        line: what has answered the last request.
+        struck: the fault has been done.
+        scripted: the recording has been left.
     """
 
     def __init__(self, recording: Recording, at: tuple[int, int], *, lasting: bool = False) -> None:
@@ -67,8 +72,7 @@ class Course:
         self.scripted = False
         self.turn = self.step = 0
         self._ending = 0
-        self._line = Line("recorded")
-        self.lines: list[Line] = []
+        self.line = Line("recorded")
 
     def begin(self, turn: int) -> None:
         """A turn begins."""
@@ -86,17 +90,15 @@ class Course:
         Args:
             fault_answers: the fault is one of replies or of HTTP.
         """
-        self._line = self._next(fault_answers)
-        return self._line
+        self.line = self._next(fault_answers)
+        return self.line
 
     def started(self, event: Started) -> None:
         """Nothing is known yet."""
 
     def ended(self, token: Any, event: Ended) -> None:
-        """Note where a reply came from, and compare a step with the recorded one."""
-        if isinstance(event, ModelCallEnded):
-            self.lines.append(self._line)
-        elif isinstance(event, StepEnded):
+        """Compare a step with the recorded one."""
+        if isinstance(event, StepEnded):
             self._follow(event.step)
 
     def _next(self, fault_answers: bool) -> Line:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import requests
 
 from agent_core.agent import Agent
-from agent_core.events import Ended, ModelCallEnded, RunEnded, RunStarted, Started
+from agent_core.events import Ended, RunEnded, RunStarted, Started, StepEnded
 from agent_core.gears import Clock, ToolRunner
 from agent_core.messages import JsonObject, Language, Message, Protocol, RunResult, Step
 from harness.faults.bodies import Body, with_reply
@@ -189,7 +189,7 @@ class _Takes:
 
     def ended(self, token: Any, event: Ended) -> None:
         """Note the take of a reply, and at the end those that followed the last one."""
-        if isinstance(event, ModelCallEnded) and self._depth == 1:
+        if isinstance(event, StepEnded) and self._depth == 1:
             self.turns[-1][0].append(self._last())
             self._begin = len(self._player.served)
         elif isinstance(event, RunEnded):

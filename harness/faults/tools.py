@@ -48,6 +48,7 @@ class FaultRunner:
 
     Attributes:
         ran: keys of the calls that were made.
+        failed: keys of those that the fault let fail.
         waited: a tool that does not return was waited for beyond its time.
     """
 
@@ -67,6 +68,7 @@ class FaultRunner:
         self._due = due
         self._orders = orders
         self.ran: list[str] = []
+        self.failed: list[str] = []
         self.waited = False
 
     def run(
@@ -81,6 +83,8 @@ class FaultRunner:
         key = call_key(tool.name, arguments)
         self.ran.append(key)
         if self._fault is not None and key == self._call and self._due():
+            if self._fault in _FAILURES:
+                self.failed.append(key)
             with self._misbehaving(self._fault, self._last(key)) as function:
                 faulty = replace(tool, function=function, parameters={}, convert=dict)
                 limit = _TIMEOUT if self._fault == "tool-timeout" else timeout
@@ -142,6 +146,7 @@ _RESULTS: Mapping[str, Callable[[JsonValue, str], Any]] = {
     "tool-unserialisable": _unserialisable,
     "tool-orders": _orders,
 }
+_FAILURES = frozenset({"tool-exception", "tool-secret", "tool-timeout"})
 TOOL_FAULTS = (
     Fault("tool-exception", "tool", "it raises"),
     Fault("tool-timeout", "tool", "it does not return"),

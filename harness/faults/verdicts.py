@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_core.limits import StopReason
-from agent_core.messages import Actions, FormatError, JsonObject, RunResult
+from agent_core.messages import Actions, FinalAnswer, FormatError, JsonObject, RunResult, Step
 from harness.faults.course import Course, Stage
 from harness.faults.fault import SECRET, USERINFO
 from harness.faults.recording import Recording
@@ -18,6 +18,7 @@ from harness.faults.watch import Seen, Steps, Telemetry
 from harness.redact import redactor
 from harness.sessions.exchange import json_body
 from harness.sessions.tape import call_key
+from harness.sessions.trajectory import golden_step, in_words, same_decision
 
 Verdict = Literal["recovered", "other answer", "clean stop", "violation", "not applicable"]
 
@@ -27,6 +28,8 @@ VIOLATIONS = {
     "wrong action": "a tool ran that neither the recording nor the faulty reply asked for",
     "leaked secret": "a secret stands in messages, result, spans or log",
     "lost trace": "a span was not ended, or is missing",
+    "half reply": "a reply that did not arrive whole was taken for one",
+    "swallowed": "the failure of a tool was taken for a result",
     "untold": "the next request does not say what became of the step before",
     "flood": "an observation is longer than the agent's limit",
     "no reason": "the run ended without a stop reason that fits its answer",
@@ -83,7 +86,10 @@ def violation(kind: str, detail: str) -> Judgement:
 
 
 def _violations(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    checks = (_waits, _wrong_actions, _leaks, _lost_trace, _untold, _floods, _no_reason)
+    checks = (
+        _waits, _wrong_actions, _half_replies, _swallowed, _leaks, _lost_trace, _untold, _floods,
+        _no_reason,
+    )  # fmt: skip
     for check in checks:
         yield from check(evidence)
 
@@ -121,6 +127,35 @@ def _allowed(evidence: Evidence, seen: Seen) -> set[str]:
         return set()
     step = evidence.recording.turns[seen.turn].steps[seen.line.number]
     return {call_key(each.tool, each.arguments) for each in step.golden.actions}
+
+
+def _half_replies(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """What a fault of HTTP lets through decides what the recorded reply decided, or nothing."""
+    for seen in evidence.steps.seen:
+        if seen.line.source == "fault" and evidence.faulty is None:
+            before = evidence.recording.turns[seen.turn].steps[seen.line.number]
+            now = golden_step(seen.step)
+            if not same_decision(before.golden, now) or _answer(seen.step) != _answer(before.step):
+                yield "half reply", f"step {seen.step.index} decided {in_words(now)}"
+
+
+def _answer(step: Step) -> str | None:
+    decision = step.parsed.decision
+    return decision.text if isinstance(decision, FinalAnswer) else None
+
+
+def _swallowed(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """No more calls have results than ran without the fault."""
+    results = Counter(
+        call_key(each.tool, each.arguments)
+        for seen in evidence.steps.seen
+        for each in seen.step.observations
+        if each.ok and each.arguments is not None
+    )
+    ran = Counter(evidence.runner.ran)
+    for key in evidence.runner.failed:
+        if results[key] > ran[key] - evidence.runner.failed.count(key):
+            yield "swallowed", f"{key} failed and has a result"
 
 
 def _leaks(evidence: Evidence) -> Iterator[tuple[str, str]]:

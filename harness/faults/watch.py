@@ -94,5 +94,4 @@ class Steps:
         """Keep a step."""
         if isinstance(event, StepEnded):
             number = len(self._stage.requests) - 1
-            line = self._course.lines[len(self.seen)]
-            self.seen.append(Seen(event.step, line, self._course.turn, number))
+            self.seen.append(Seen(event.step, self._course.line, self._course.turn, number))

@@ -20,8 +20,9 @@ from agent_core.errors import ModelError, ServerError
 from agent_core.events import ParseStarted, scope
 from agent_core.gears import ToolSchemas
 from agent_core.memory import WindowMemory
-from agent_core.messages import Message, ParsedReply, Reply, ToolCall
+from agent_core.messages import Action, Message, Observation, ParsedReply, Reply, ToolCall
 from agent_core.parsing import StandardParser
+from agent_core.tools import FunctionCallExecutor
 from harness.cli import main
 from harness.demo.agents import assistant
 from harness.faults.bodies import with_reply
@@ -226,6 +227,32 @@ def _talkative(model: Any, *, http: requests.Session, **how: Any) -> Agent:
     return assistant(client, **how)
 
 
+class _Optimist(FunctionCallExecutor):
+    """Takes every call for a success."""
+
+    def execute(self, action: Action, **how: Any) -> Observation:
+        return replace(super().execute(action, **how), ok=True, error=None)
+
+    def replace(self, **changes: Any) -> _Optimist:
+        return _Optimist(self.definitions.values(), **{"runner": self.runner, **changes})
+
+
+def _optimist(model: Any, **how: Any) -> Agent:
+    agent = assistant(model, **how)
+    return agent.replace(executor=_Optimist(agent.executor.definitions.values()))
+
+
+class _Satisfied(_Other):
+    """Takes what it has for the answer when the connection breaks."""
+
+    def chat(self, *args: Any, **how: Any) -> Reply:
+        try:
+            reply: Reply = self._model.chat(*args, **how)
+            return reply
+        except ModelError:
+            return Reply("Thought: that was it.\nFinal Answer: It is fi")
+
+
 @pytest.mark.parametrize(
     ("factory", "code", "kind"),
     [
@@ -237,6 +264,8 @@ def _talkative(model: Any, *, http: requests.Session, **how: Any) -> Agent:
         (_forgetful, "unknown-tool", "untold"),
         (lambda model, **how: assistant(_Stubborn(model), **how), "404", "hang"),
         (_talkative, "500-stays", "leaked secret"),
+        (_optimist, "tool-exception", "swallowed"),
+        (lambda model, **how: assistant(_Satisfied(model), **how), "timeout", "half reply"),
     ],
 )
 def test_broken_agent_is_caught(recorded: Path, factory: Factory, code: str, kind: str) -> None:
