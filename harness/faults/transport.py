@@ -71,9 +71,20 @@ def _wrong_type(trouble: Trouble) -> requests.Response:
     return build_response(trouble.prepared, replace(trouble.recorded, headers=headers))
 
 
+def _half(recorded: Response) -> Response:
+    return replace(recorded, body=recorded.body[: len(recorded.body) // 2])
+
+
+def _short(trouble: Trouble) -> requests.Response:
+    """Half of the body, of a stream whole records, and an end as if that were all."""
+    half = _half(trouble.recorded)
+    records = half.body[: half.body.rfind(b"\n") + 1]
+    return build_response(trouble.prepared, replace(half, body=records or half.body))
+
+
 def _cut(trouble: Trouble) -> requests.Response:
-    """Half of the body, then the connection is closed."""
-    half = replace(trouble.recorded, body=trouble.recorded.body[: len(trouble.recorded.body) // 2])
+    """Half of the body, then the connection breaks."""
+    half = _half(trouble.recorded)
     take = Take(error=ErrorTake(kind="cut", after=len(half.body), request={}))
     return build_response(trouble.prepared, half, take=take)
 
@@ -94,6 +105,7 @@ _HAPPENS: Mapping[str, Happens] = {
     "500-stays": _refused(500, "Internal Server Error", "llama runner process has terminated"),
     "html": _html,
     "cut": _cut,
+    "short": _short,
     "reset": _reset,
     "timeout": _timeout,
     "wrong-type": _wrong_type,
@@ -105,7 +117,8 @@ HTTP_FAULTS = (
     Fault("500", "http", "once an error of the server"),
     Fault("500-stays", "http", "an error of the server, again and again", lasting=True),
     Fault("html", "http", "a page instead of the API"),
-    Fault("cut", "http", "the connection ends within the body"),
+    Fault("cut", "http", "the connection breaks within the body"),
+    Fault("short", "http", "the body ends halfway, as if it were whole"),
     Fault("reset", "http", "the connection is reset before a response"),
     Fault("timeout", "http", "no response within the read timeout"),
     Fault("wrong-type", "http", "the right body under a wrong content type"),

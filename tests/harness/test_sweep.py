@@ -97,6 +97,7 @@ def test_no_fault_of_any_kind_is_a_violation(rehearsal: Rehearsal) -> None:
         ("404", "clean stop"),
         ("500-stays", "clean stop"),
         ("html", "clean stop"),
+        ("short", "clean stop"),
         ("timeout", "clean stop"),
         ("tool-exception", "recovered"),
         ("tool-timeout", "recovered"),
