@@ -175,13 +175,18 @@ def _flat(
     return Call(known, arguments_of(known, rest, tools, log, at), more)
 
 
-def arguments_of(name: str, raw: JsonValue, tools: Toolset, log: RepairLog, at: int) -> JsonObject:
-    """The arguments in `raw`, which a model may have encoded twice or left out."""
+def arguments_of(
+    name: str, raw: JsonValue, tools: Toolset, log: RepairLog, at: int, *, ended: bool = True
+) -> JsonObject:
+    """The arguments in `raw`, which a model may have encoded twice or left out.
+
+    Text that is `ended` is known to be whole, as in a string that was closed.
+    """
     if raw is None:
         log.add("no_arguments", at, "null", "{}")
         return {}
     if isinstance(raw, str):
-        raw = _decoded(name, raw, tools, log, at)
+        raw = _decoded(name, raw, tools, log, at, ended=ended)
     if not isinstance(raw, dict):
         raise Refusal(
             "bad_arguments",
@@ -191,13 +196,15 @@ def arguments_of(name: str, raw: JsonValue, tools: Toolset, log: RepairLog, at: 
     return _out_of_schema(name, raw, tools, log, at)
 
 
-def _decoded(name: str, raw: str, tools: Toolset, log: RepairLog, at: int) -> JsonValue:
+def _decoded(
+    name: str, raw: str, tools: Toolset, log: RepairLog, at: int, *, ended: bool
+) -> JsonValue:
     text = raw.strip()
     if text.lower() in NOTHING:
         log.add("no_arguments", at, raw, "{}")
         return {}
     if text[0] in "{｛":
-        value, end = JsonReader(text, log, ended=True, gap=never).read(0)
+        value, end = JsonReader(text, log, ended=ended, gap=never).read(0)
         if text[end:].strip():
             raise Refusal(
                 "bad_arguments", f"text after the arguments of {name}: {snippet(text[end:])!r}",

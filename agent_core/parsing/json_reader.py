@@ -25,6 +25,7 @@ _OPEN = {"{": "}", "｛": "}", "[": "]", "［": "]", "(": ")"}
 _CLOSE = {"}": "}", "｝": "}", "]": "]", "］": "]", ")": ")", "）": ")"}
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]*+")
 _TOUCHED = frozenset(" \t\r\n/#\u00a0\u3000\ufeff\u2060")  # where blanks or comments may begin
+_NEAR = 100  # blanks between two objects, at most, where a comma is missing
 _PLAIN_ENDS = frozenset(",}]")
 
 
@@ -221,6 +222,7 @@ class JsonReader:
             )
         if colon != ":":
             self._log.add("full_width" if colon == "：" else "separator", after, colon, ":")
+            self._strings.equals = self._strings.equals or colon == "="
         after += 2 if self._text.startswith("=>", after) else 1
         return self.skip(after)
 
@@ -298,10 +300,10 @@ class JsonReader:
             self._attach(frame.items)
 
     def _separator(self, at: int) -> int:
-        """Past the comma at `at`; one that is missing is added before a key."""
+        """Past the comma at `at`; one that is missing is added before a key, or between objects."""
         char = self._text[at]
         if char not in ",，;；、":
-            if self._stack[-1].is_object and starts_key(self._text, at):
+            if self._begins_entry(at):
                 self._log.add("comma", at, "", ",")
                 return at
             near = self._text[at : at + 20]
@@ -318,6 +320,13 @@ class JsonReader:
         if follows in _CLOSE:
             self._log.add("comma", at, char, "")
         return after
+
+    def _begins_entry(self, at: int) -> bool:
+        """Whether at the visible character `at` another entry begins beyond doubt."""
+        text = self._text
+        if self._stack[-1].is_object:
+            return starts_key(text, at, equals=self._strings.equals)
+        return text[at] in "{｛" and text[max(0, at - _NEAR) : at].rstrip()[-1:] in ("}", "｝")
 
     def _close(self, at: int) -> tuple[_Frame, int]:
         """Close the innermost container with the closer at `at`, right or wrong.

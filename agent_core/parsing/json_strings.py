@@ -30,8 +30,9 @@ _RUNS = {
 }
 _SPACE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060]*+")
 _QUOTED_KEY = re.compile(
-    r"""(?:"[^"\\\n]{0,200}+"|'[^'\\\n]{0,200}+'|[“”][^“”"\\\n]{1,200}+[“”"]|＂[^＂\n]{1,200}+＂)"""
-    r"[ \t]*+[:：]"
+    r"""(?:"[^"\\\n]{0,200}+"|'[^'\\\n]{0,200}+'|[“”][^“”"\\\n]{1,200}+[“”"]|＂[^＂\n]{1,200}+＂"""
+    r"""|[‘’][^‘’'\\\n]{1,200}+[‘’'])"""
+    r"[ \t]*+(?:[:：]|(=))"
 )
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]{0,100}+[ \t]*+[:：=]")
 _PLAIN_KEY = re.compile(r'"([^"\\\x00-\x1f]*+)"(?=[ \t]*+:)')
@@ -61,10 +62,12 @@ def never(_text: str, _pos: int) -> bool:
     return False
 
 
-def starts_key(text: str, pos: int) -> bool:
-    """Whether a key and its colon stand at `pos`."""
-    pattern = _QUOTED_KEY if text[pos : pos + 1] in CLOSERS else _BARE_KEY
-    return pattern.match(text, pos) is not None
+def starts_key(text: str, pos: int, *, equals: bool = False) -> bool:
+    """Whether a key and its colon stand at `pos`; with `equals`, a quoted key may have `=`."""
+    if text[pos : pos + 1] not in CLOSERS:
+        return _BARE_KEY.match(text, pos) is not None
+    found = _QUOTED_KEY.match(text, pos)
+    return found is not None and (equals or found[1] is None)
 
 
 def is_sound_text(value: str) -> bool:
@@ -89,6 +92,7 @@ class StringReader:
         self._gap = gap
         self._escapes = 0
         self.mixed = False
+        self.equals = False  # keys are followed by `=` here
         self._structure = "}]｝］)）" if in_call else "}]｝］"
 
     def read(self, pos: int, *, is_key: bool, in_object: bool) -> tuple[str, int]:
@@ -241,7 +245,7 @@ class StringReader:
             return not in_object or self._separator(after)
         if char in "/#":
             return char == "#" or text[after + 1 : after + 2] in ("/", "*")
-        return in_object and starts_key(text, after)
+        return in_object and starts_key(text, after, equals=self.equals)
 
     def _separator(self, at: int) -> bool:
         """Whether the comma at `at` separates two members rather than two words."""
@@ -250,4 +254,4 @@ class StringReader:
         after = found.end() if found else at + 1
         if after >= len(text) or text[after] in self._structure or text[after] in "/#,，":
             return True
-        return starts_key(text, after) or self._gap(text, after)
+        return starts_key(text, after, equals=self.equals) or self._gap(text, after)

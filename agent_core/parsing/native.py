@@ -21,10 +21,11 @@ from agent_core.parsing.calls import arguments_of
 from agent_core.parsing.json_strict import MAX_CHARS, read_strict
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates
-from agent_core.parsing.reply import CUT, format_error, language_of, parse_reply
+from agent_core.parsing.reply import CUT, WHOLE, format_error, language_of, parse_reply
 from agent_core.parsing.thoughts import reason_in
 from agent_core.parsing.toolset import Tools, Toolset
 
+_WHOLE = WHOLE | {"tool_calls"}
 
 def parse_native(
     calls: Sequence[ToolCall],
@@ -61,7 +62,8 @@ def parse_native(
         if finish_reason in CUT:
             raise Refusal("truncated", "the reply was cut at the token limit")
         actions = tuple(
-            _action(call, toolset, log, index, max_chars) for index, call in enumerate(calls)
+            _action(call, toolset, log, index, max_chars, ended=finish_reason in _WHOLE)
+            for index, call in enumerate(calls)
         )
     except Refusal as refusal:
         error = format_error(refusal, toolset, "native", language or language_of(thought or ""))
@@ -69,13 +71,17 @@ def parse_native(
     return ParsedReply(thought, reason_in(thought), Actions(actions), log.all())
 
 
-def _action(call: ToolCall, tools: Toolset, log: RepairLog, index: int, max_chars: int) -> Action:
+def _action(
+    call: ToolCall, tools: Toolset, log: RepairLog, index: int, max_chars: int, *, ended: bool
+) -> Action:
     name = tools.require(call.name)
     if name != call.name:
         log.add("name", index, call.name, name)
     if isinstance(call.arguments, str) and len(call.arguments) > max_chars:
         raise Refusal("too_large", f"{len(call.arguments)} characters of arguments", tool=name)
-    arguments = arguments_of(name, _unquoted(call.arguments), tools, log, index)
+    arguments = arguments_of(
+        name, _unquoted(call.arguments), tools, log, index, ended=ended
+    )
     _refuse_unprintable(arguments)
     return Action(name, arguments, call.id, "native")
 

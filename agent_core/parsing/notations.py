@@ -55,6 +55,7 @@ _CLOSING = re.compile(
     r"|<[|｜][^|｜<>\s]{1,40}+[|｜]>|\[/?(?:TOOL_CALLS|TOOL_RESULTS|INST)\]"
     r"|<(?:end_of_turn|start_of_turn|eos|eot|bos)>"
 )
+_ENCODED = re.compile(r"\"\s*+[{｛]")
 _MAX_CALLS = 1_000
 _NAME = re.compile(r"[^\W\d][\w.-]*+")
 _MISTRAL_ARGUMENTS = re.compile(r"(?:\[CALL_ID\][\w-]*+)?+\[ARGS\]")
@@ -156,12 +157,17 @@ class CallReader:
         after = word.end()
         marker = _MISTRAL_ARGUMENTS.match(text, after)
         at = skip_space(text, marker.end()) if marker else skip_space(text, after)
-        if text[at : at + 1] in ("{", "｛"):
+        encoded = notation != "json" and self._is_encoded(at)
+        if text[at : at + 1] in ("{", "｛") or encoded:
             name = self._tools.require(word.group())
             return self._with_arguments(name, at, notation)
         if text[after : after + 1] in ("(", "（"):
             return self.call(word.group(), after, "pythonic")
         return None
+
+    def _is_encoded(self, pos: int) -> bool:
+        """Whether a JSON string that holds an object stands at `pos`."""
+        return _ENCODED.match(self._text, pos) is not None
 
     def _with_arguments(self, name: str, pos: int, notation: str) -> Found:
         """The call of `name` whose arguments are the JSON at `pos`."""
@@ -244,6 +250,6 @@ class CallReader:
         at = self.past_fence(after)
         if at >= len(text):
             raise Refusal("truncated", f"the reply ends before the arguments of {name}")
-        if text[at] not in "{｛":
+        if text[at] not in "{｛" and not self._is_encoded(at):
             raise Refusal("bad_json", f"expected the arguments of {name} as JSON", tool=name)
         return self._with_arguments(name, at, "deepseek")

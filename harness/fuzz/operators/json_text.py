@@ -218,8 +218,11 @@ def brackets(draft: Draft) -> None:
     else:
         draft.wrap = lambda body: body[:-1]
         draft.needs_end()
-        if not write_json(draft.written, draft.style)[-2:-1].strip("0123456789els{"):
-            draft.beyond()  # whether a number or a word has ended cannot be seen
+        last = write_json(draft.written, draft.style)[-2:-1]
+        if draft.style.trailing or not last.strip("0123456789els{"):
+            # After a comma another member is missing (J15: cut); whether a number or a word
+            # has ended cannot be seen.
+            draft.beyond()
     draft.may_refuse()
 
 
