@@ -43,9 +43,8 @@ _FOREIGN = re.compile(
 _INLINE_ACTION = re.compile(
     r"(?:^|[.。!！?？;；]\s*)(?:Action|行动|动作|行動|動作)\s*[:：]\s*(\S+)\s*\Z", re.IGNORECASE
 )
-_SENTENCE = re.compile(r"[^.。!！?？;；\n]*+[.。!！?？;；][ \t]*+")
-_INITIALS = frozenset("AaFf行动動最*")
-_MAX_SENTENCES = 100  # of a thought that are looked at
+_SENTENCE = re.compile(r"[^.。!！?？;；…\n]*+(?:([.。!！?？;；…])[ \t]*+|\n)")
+_LONG_LINE = 2_000  # characters of a thought's line before a label on it
 _MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
 _MAX_RESTARTS = 100
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
@@ -139,6 +138,10 @@ class ReplyPass:
             self._at.prose = True
             dull = _DULL.match(text, line, self._begin_of_line(special))
             after = dull.end() if dull else line
+            if self._at.thought_at >= 0:
+                step = self._inline(line, after if after > line else self._line_end(line, special))
+                if step is not None:
+                    return step
             return (after, True) if after > line else self._rest(first)
         return self._special(special, tag, kind, at_start=special == first)
 
@@ -306,26 +309,37 @@ class ReplyPass:
     def _thought(self, label: Label) -> Step:
         self._at.label_seen = True
         self._at.thought_at = label.end if self._at.thought_at < 0 else self._at.thought_at
-        inline = self._inline_label(label.end)
-        if inline is not None and inline.kind == "final":
-            raise Refusal("no_decision", "the answer stands inside a thought, not on its own line")
-        step = self._acts[inline.kind](inline) if inline is not None else None
-        return step or (label.end, False)
+        end = self._line_end(label.end, self._places.next(label.end)[0])
+        return self._inline(label.end, end) or (label.end, False)
 
-    def _inline_label(self, pos: int) -> Label | None:
-        """The label of an action or an answer after a sentence of the thought, on its line."""
-        text, start = self._text, pos
-        special = self._places.next(pos)[0]
-        for _ in range(_MAX_SENTENCES):
-            sentence = _SENTENCE.match(text, pos)
-            if sentence is None or sentence.end() > special:
-                break
+    def _line_end(self, pos: int, special: int) -> int:
+        """The end of the line at `pos`, or the special place on it."""
+        eol = self._text.find("\n", pos, special)
+        return eol if eol >= 0 else special
+
+    def _inline(self, start: int, end: int) -> Step:
+        """The action or the answer that follows a sentence of a thought on its line."""
+        text, pos = self._text, start
+        while (sentence := _SENTENCE.match(text, pos, end)) is not None:
             pos = sentence.end()
-            label = label_at(text, pos) if text[pos : pos + 1] in _INITIALS else None
-            if label is not None and label.separated and label.kind in {"action", "final"}:
-                quoted = is_quotation_open(text[start:pos])
-                return None if quoted else label._replace(strong=label.kind == "final")
+            label = label_at(text, pos) if sentence[1] else None
+            if label is None or not label.separated or label.kind not in {"action", "final"}:
+                continue
+            line = text.rfind("\n", start, pos) + 1 or start
+            if pos - line > _LONG_LINE or is_quotation_open(text[line:pos]):
+                continue
+            self._count_label()
+            step = self._said_inline(label)
+            if step is not None:
+                return step
         return None
+
+    def _said_inline(self, label: Label) -> Step:
+        """Act on a label in the middle of a line; None where it is part of the thought."""
+        if label.kind == "final":
+            certain = label.strong or self._verdicts.is_last(label)
+            return self._final(label) if certain else None
+        return self._action(label._replace(strong=False), inline=True)
 
     def _question(self, label: Label) -> Step:
         """The question, repeated at the start of the reply, is passed over."""
@@ -380,7 +394,7 @@ class ReplyPass:
             return None
         return self._step(self._verdicts.answer(label, self._at))
 
-    def _action(self, label: Label) -> Step:
+    def _action(self, label: Label, *, inline: bool = False) -> Step:
         if self._native and self._at.prose and not self._at.label_seen:
             return None
         mark = self._log.mark()
@@ -394,6 +408,8 @@ class ReplyPass:
             return found.end, False
         if announces_quotation(self._text, label.start):
             raise Refusal("no_decision", "the action may be a quotation: words announce one")
+        if inline and self._verdicts.is_spoken_of(label.end, found.end):
+            raise Refusal("no_decision", "words follow the call inside a thought: it may be quoted")
         return self._step(self._verdicts.announced(found, label.start, self._at))
 
     def _step(self, verdict: Decided | Thinking) -> Step:

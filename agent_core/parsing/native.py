@@ -27,6 +27,7 @@ from agent_core.parsing.toolset import Tools, Toolset
 
 _WHOLE = WHOLE | {"tool_calls"}
 
+
 def parse_native(
     calls: Sequence[ToolCall],
     text: str = "",
@@ -79,9 +80,7 @@ def _action(
         log.add("name", index, call.name, name)
     if isinstance(call.arguments, str) and len(call.arguments) > max_chars:
         raise Refusal("too_large", f"{len(call.arguments)} characters of arguments", tool=name)
-    arguments = arguments_of(
-        name, _unquoted(call.arguments), tools, log, index, ended=ended
-    )
+    arguments = arguments_of(name, _unquoted(call.arguments), tools, log, index, ended=ended)
     _refuse_unprintable(arguments)
     return Action(name, arguments, call.id, "native")
 

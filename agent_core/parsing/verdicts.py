@@ -126,6 +126,15 @@ class Verdicts:
         label = label_at(text, pos - len(before))
         return label is None or not label.separated
 
+    def is_spoken_of(self, start: int, end: int) -> bool:
+        """Whether a call that ends on the line of its label is followed by words there."""
+        rest = residue(self._text, end)
+        return "\n" not in self._text[start:rest] and self.is_prose(rest)
+
+    def is_last(self, label: Label) -> bool:
+        """Whether no other label follows."""
+        return next_cut(self._text, label.end).kind is None
+
     def answered_after(self, end: int) -> bool:
         """Whether an answer under its label follows."""
         return self._cut_after(end).kind == "final"
