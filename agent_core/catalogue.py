@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from agent_core.errors import ConfigError
@@ -40,8 +42,9 @@ _WORDS: dict[Language, dict[str, str]] = {
 class ToolCatalogue:
     """A catalogue from which each run shows a selection.
 
-    The model sees the tools that fit the question best, and `more_tools` to ask for others:
-    their descriptions come back as an observation, so that the system prompt stays as it was.
+    The model sees the tools that fit the question best, where these are fewer than `show` some of
+    each category besides, and `more_tools` to ask for others: their descriptions come back as an
+    observation, so that the system prompt stays as it was.
     Every tool of the catalogue can be called at any time. A catalogue of no more than `show`
     tools is shown whole.
 
@@ -79,15 +82,22 @@ class ToolCatalogue:
         self.is_whole = len(given) <= show
         self.retriever = _retriever(given, embedder, name)
         self._found = {each.name: each for each in given}
+        self._in_turn = _in_turn(given)
         self.tools = tuple(given) if self.is_whole else (*given, self._more_tools())
 
     def select(self, question: str) -> tuple[str, ...]:
         """The names of the tools to show for a question, in the order of the catalogue."""
         if self.is_whole:
             return tuple(self._found)
-        hits = self.retriever.retrieve(question, self.show)
-        wanted = {hit.chunk.id for hit in hits} | {MORE_TOOLS}
+        fitting = self.fitting(question, self.show)
+        others = [name for name in self._in_turn if name not in fitting]
+        wanted = {*fitting, *others[: self.show - len(fitting)], MORE_TOOLS}
         return tuple(each.name for each in self.tools if each.name in wanted)
+
+    def fitting(self, need: str, most: int) -> tuple[str, ...]:
+        """The names of the tools that a search finds for a need, best first."""
+        hits = self.retriever.retrieve(need, most)[:most]
+        return tuple(hit.chunk.id for hit in hits if hit.chunk.id in self._found)
 
     def described_in(self, text: str) -> tuple[str, ...]:
         """The names of the tools that a text describes, e.g. an observation of `more_tools`."""
@@ -111,8 +121,7 @@ class ToolCatalogue:
         words = _WORDS[self.language]
 
         def more_tools(need: str) -> str:
-            hits = self.retriever.retrieve(need, _MORE)
-            return self.describe(hit.chunk.id for hit in hits) or words["nothing"]
+            return self.describe(self.fitting(need, _MORE)) or words["nothing"]
 
         description = words["description"]
         names = dict.fromkeys(each.category for each in self._found.values() if each.category)
@@ -135,19 +144,29 @@ def choose_tools(run: Run) -> str:
         return ""
     listed = {each.name for each in catalogue.tools}
     always = [name for name in run.definitions if name not in listed]
-    selected = catalogue.select(run.question)
     if run.former is not None and agent.protocol != "native":
         known = [*always, *catalogue.described_in(run.former.content), MORE_TOOLS]
         if agent.prompt_with(known) == run.former.content:
             run.messages[0] = run.former
             said = "\n".join(each.content for each in run.messages)
             told = [*known, *catalogue.described_in(said)]
-            new = [name for name in selected if name not in told]
+            fitting = catalogue.fitting(run.question, catalogue.show)
+            new = [name for name in fitting if name not in told]
             run.show_tools([*told, *new])
             return catalogue.describe(new)
-    run.show_tools([*always, *selected])
+    run.show_tools([*always, *catalogue.select(run.question)])
     run.messages[0] = Message("system", agent.prompt_with(run.shown))
     return ""
+
+
+def _in_turn(tools: Sequence[FunctionDefinition]) -> list[str]:
+    """The first tool of each category, then the second of each, and so on."""
+    places: Counter[str | None] = Counter()
+    ranked = []
+    for each in tools:
+        ranked.append((places[each.category], each.name))
+        places[each.category] += 1
+    return [name for _, name in sorted(ranked, key=itemgetter(0))]
 
 
 def _retriever(

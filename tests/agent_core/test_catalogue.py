@@ -14,7 +14,7 @@ from agent_core.agent import Agent
 from agent_core.catalogue import MORE_TOOLS, ToolCatalogue
 from agent_core.errors import ConfigError
 from agent_core.events import Ended, RetrievalStarted, RunStarted, Started
-from agent_core.messages import Reply, ToolCall
+from agent_core.messages import Chunk, Hit, Reply, ToolCall
 from agent_core.models import ScriptedModel
 from agent_core.prompts import system_prompt
 from agent_core.resume import RunState
@@ -201,7 +201,7 @@ def test_more_tools_names_the_categories(language: Any, word: str) -> None:
     more = catalogue.tools[-1]
     assert word in more.description
     assert "weather, math, money" in more.description
-    assert catalogue.select("qqq xyzzy") == (MORE_TOOLS,)
+    assert catalogue.fitting("qqq xyzzy", 2) == ()
 
 
 def test_a_resumed_run_has_the_same_tools() -> None:
@@ -242,3 +242,36 @@ def test_wrong_sizes_are_refused() -> None:
     """At least one tool has to be shown."""
     with pytest.raises(ConfigError, match="at least 1"):
         ToolCatalogue([], show=0)
+
+
+def test_what_a_search_leaves_free_shows_every_category() -> None:
+    """A question in words that no description has still gets a tool of each kind to begin with."""
+    shown = ToolCatalogue(sixty(), show=12).select("qqq xyzzy")
+    categories = {row["name"]: row["category"] for row in ROWS}
+    assert len(shown) == 13
+    assert {categories[name] for name in shown if name != MORE_TOOLS} == set(categories.values())
+
+
+def test_a_later_question_is_told_of_fitting_tools_only() -> None:
+    """What merely fills up the first prompt is not described again behind a later question."""
+    model = ScriptedModel(["Final Answer: a", "Final Answer: b"])
+    agent = Agent(model, catalogue=ToolCatalogue(sixty(), show=4))
+    first = agent.run("Is the server under high load?")
+    agent.run("qqq xyzzy", first.messages)
+    assert model.requests[1].messages[-1].content == "qqq xyzzy"
+
+
+def test_a_search_that_knows_other_tools_shows_those_of_the_catalogue() -> None:
+    """A tape of an older catalogue, or a search that gives too much, breaks nothing."""
+
+    class Foreign:
+        name = "foreign"
+
+        def retrieve(self, query: str, top_k: int = 5) -> list[Hit]:
+            """More than was asked for, and a tool that is gone."""
+            names = ["gone", *(row["name"] for row in ROWS)]
+            return [Hit(Chunk(name, name, "tools", 0, 4), 1.0) for name in names]
+
+    catalogue = ToolCatalogue(sixty(), show=3).with_retriever(Foreign())
+    assert len(catalogue.select("anything")) == 4
+    assert "gone" not in catalogue.fitting("anything", 3)
