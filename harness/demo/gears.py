@@ -5,7 +5,9 @@ They are built as those of `harness.demo.agents` are.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,8 +17,9 @@ from agent_core.catalogue import ToolCatalogue
 from agent_core.gears import ChatModel, Clock
 from agent_core.limits import Limits
 from agent_core.longterm import LongTermMemory
-from agent_core.messages import Language, Message, Protocol
+from agent_core.messages import Action, Language, Message, Protocol
 from agent_core.models import Route, RouterChat
+from agent_core.prompts import worked_example
 from agent_core.rag import search_knowledge_tool
 from agent_core.summary import SummaryMemory
 from agent_core.tools import FunctionDefinition, calculator, current_time
@@ -56,14 +59,56 @@ _TEAM: dict[Language, dict[str, str]] = {
         "check": "Checks a text against facts; says what is wrong, or: correct.",
         "lead": "Ask the researcher for facts, give them to the writer, have the checker check the "
         "text, then answer with the text.",
+        "question": "Write two sentences about the weather in Paris.",
+        "ask": "What is the weather in Paris?",
+        "facts": "Paris: cloudy, 11 degrees Celsius.",
+        "text": "Paris is cloudy today, at 11 degrees Celsius. Take a warm coat with you!",
+        "correct": "correct",
+        "first": "First I need facts: the weather in Paris. I ask the researcher.",
+        "second": "I have the facts. Now the writer turns them into a text.",
+        "third": "I have the text. Now the checker compares it with the facts.",
+        "done": "The text is checked. I answer with it.",
     },
     "zh": {
         "research": "查找事实：天气、知识库。",
         "write": "根据你提供的事实写两句亲切的话。",
         "check": "对照事实检查一段文字；指出错误，或者说：正确。",
         "lead": "先向研究员要事实，再交给写作员，让检查员检查文字，最后用这段文字回答。",
+        "question": "写两句话介绍巴黎的天气。",
+        "ask": "巴黎的天气怎么样？",
+        "facts": "巴黎：多云，11摄氏度。",
+        "text": "巴黎今天多云，气温11摄氏度。出门请穿暖和一点！",
+        "correct": "正确",
+        "first": "先要事实：巴黎的天气。我问研究员。",
+        "second": "事实有了。现在让写作员写成文字。",
+        "third": "文字有了。现在让检查员对照事实检查。",
+        "done": "文字检查过了，我用它来回答。",
     },
 }
+
+
+def _team_examples(protocol: Protocol, language: Language) -> dict[str, tuple[str, ...]]:
+    """What each of the team does with one task: the lead's rounds, the others' answers."""
+    if protocol == "native":
+        return {"lead": (), "writer": (), "checker": ()}
+    words = _TEAM[language]
+    facts, text = words["facts"], words["text"]
+    checked = f"{text} ({facts})"
+    rounds = [
+        (words["first"], Action("researcher", {"task": words["ask"]}), facts),
+        (words["second"], Action("writer", {"task": facts}), text),
+        (words["third"], Action("checker", {"task": checked}), words["correct"]),
+    ]
+
+    def example(question: str, rounds: Any, thought: str, answer: str) -> tuple[str]:
+        end = (thought, answer)
+        return (worked_example(question, rounds, end, protocol=protocol, language=language),)
+
+    return {
+        "lead": example(words["question"], rounds, words["done"], text),
+        "writer": example(facts, [], words["write"], text),
+        "checker": example(checked, [], words["check"], words["correct"]),
+    }
 
 
 def team(
@@ -75,14 +120,18 @@ def team(
     max_steps: int = 24,
 ) -> Agent:
     """A lead who asks a researcher, a writer and a checker; all share the lead's limits."""
-    words = _TEAM[language]
+    words, shown = _TEAM[language], _team_examples(protocol, language)
     how: dict[str, Any] = {"protocol": protocol, "language": language, "clock": clock}
     tools: Tools = [get_weather, search_knowledge_tool(knowledge(), language=language)]
     researcher = Agent(
         model, tools, name="researcher", examples=examples(protocol, language), **how
     )
-    writer = Agent(model, name="writer", instructions=words["write"], **how)
-    checker = Agent(model, name="checker", instructions=words["check"], **how)
+    writer = Agent(
+        model, name="writer", instructions=words["write"], examples=shown["writer"], **how
+    )
+    checker = Agent(
+        model, name="checker", instructions=words["check"], examples=shown["checker"], **how
+    )
     return Agent(
         model,
         [
@@ -91,10 +140,19 @@ def team(
             checker.as_tool("checker", words["check"]),
         ],
         name="lead",
+        examples=shown["lead"],
         instructions=words["lead"],
         limits=Limits(max_steps=max_steps),
         **how,
     )
+
+
+def _passing_memory(language: Language) -> LongTermMemory:
+    """An empty memory whose file is removed when nobody uses it any more."""
+    folder = tempfile.mkdtemp(prefix="agentrig-")
+    memory = LongTermMemory(Path(folder) / "memory.db", language=language)
+    weakref.finalize(memory, shutil.rmtree, folder, ignore_errors=True)
+    return memory
 
 
 def remembering(
@@ -106,9 +164,11 @@ def remembering(
     path: str | None = None,
     known: str = "",
 ) -> Agent:
-    """An assistant that remembers; `known` is a fact to begin with, `path` the file to keep."""
-    file = Path(path) if path else Path(tempfile.mkdtemp(prefix="agentrig-")) / "memory.db"
-    memory = LongTermMemory(file, language=language)
+    """An assistant that remembers; `known` is a fact to begin with, `path` the file to keep.
+
+    Without a `path` it begins with an empty memory, which goes when the agent goes.
+    """
+    memory = LongTermMemory(path, language=language) if path else _passing_memory(language)
     if known:
         memory.remember(known)
     return Agent(
@@ -186,3 +246,22 @@ def routed(
     return assistant(router, clock=clock, language=language, protocol=protocol).replace(
         name="routed"
     )
+
+
+_AT_LENGTH: dict[Language, str] = {
+    "en": "Write the Final Answer as three or four full sentences.",
+    "zh": "最终答案写成三到四个完整的句子。",
+}
+
+
+def streaming(
+    model: ChatModel,
+    *,
+    clock: Clock,
+    language: Language = "en",
+    protocol: Protocol = "react-json",
+) -> Agent:
+    """The assistant, with answers long enough to watch them grow: `--stream`, `Agent.stream`."""
+    agent = assistant(model, clock=clock, language=language, protocol=protocol)
+    instructions = f"{agent.instructions}\n\n{_AT_LENGTH[language]}"
+    return agent.replace(instructions=instructions, name="streaming")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,22 @@ import pytest
 
 from agent_core.events import Ended, RunStarted, Started
 from agent_core.messages import RunResult
+from agent_core.models import ScriptedModel
+from agent_core.streaming import AnswerPiece
 from harness.demo import gears
+from harness.demo.world import world_clock
+from harness.sessions.clocks import ReplayClock
+from harness.sessions.format import SessionFile
+from harness.sessions.player import Player, replay_session
 from harness.sessions.record import Recorded
 from harness.sessions.replay import replay
-from tests.harness.sessions_support import ollama_reply, record_scripted
+from harness.sessions.sources import build_agent, build_model
+from tests.harness.sessions_support import (
+    ollama_reply,
+    ollama_stream,
+    record_scripted,
+    response,
+)
 
 
 def act(tool: str, **arguments: Any) -> str:
@@ -118,3 +132,61 @@ def test_routed(tmp_path: Path) -> None:
     done = recorded(tmp_path, gears.routed, replies, questions=questions)
     models = [json.loads(each.request.body)["model"] for each in done.file.exchanges]
     assert models == ["smollm2:135m", "m"]
+
+
+def test_remembering_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory without a path begins empty, with what is known, and is gone with its agent."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model = ScriptedModel(["Final Answer: Miso"])
+    agent = gears.remembering(model, clock=world_clock(), known="The cat is called Miso.")
+    agent.run("What is the cat called?")
+    assert "- [1] The cat is called Miso." in model.requests[0].messages[-1].content
+    assert list(tmp_path.iterdir())
+    del agent
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_routed_falls_back(tmp_path: Path) -> None:
+    """Where the server does not have the small model, the other one answers."""
+    scripts: list[list[Any]] = [
+        [response(404, json.dumps({"error": "model 'none' not found"}).encode())],
+        ollama_reply("Final Answer: Hello!"),
+    ]
+
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        return gears.routed(*args, small="none", **kwargs)
+
+    done = record_scripted(tmp_path / "demo.yaml", *scripts, factory=factory, questions=["Hi!"])
+    assert last(done).answer == "Hello!"
+    report = replay(done.file, factory=factory, name="demo")
+    assert report.ok, report.in_words()
+
+
+def test_streaming(tmp_path: Path) -> None:
+    """A recorded stream can be watched again: the pieces of the answer are the answer."""
+    answer = "ReAct is a way to think. It acts in between. It looks at what comes back."
+    scripts = [
+        ollama_stream(*WEATHER.partition(" ")),
+        ollama_stream("Thought: I know.\nFinal", " Answer: ReAct is", answer[8:30], answer[30:]),
+    ]
+    done = record_scripted(tmp_path / "demo.yaml", *scripts, factory=gears.streaming, stream=True)
+    assert last(done).answer == answer
+    report = replay(done.file, factory=gears.streaming, name="demo")
+    assert report.ok, report.in_words()
+    events = list(streamed_again(done.file, gears.streaming))
+    kinds = [type(each).__name__ for each in events]
+    assert kinds[:3] == ["Action", "Observation", "Thought"]
+    pieces = [each.text for each in events if isinstance(each, AnswerPiece)]
+    assert len(pieces) > 2
+    assert "".join(pieces) == answer == events[-1].answer
+
+
+def streamed_again(file: SessionFile, factory: Any) -> Iterator[Any]:
+    """The events of a session's first question, with the model's replies from the file."""
+    assert file.session is not None
+    clock = ReplayClock(file.session.clock.now)
+    http = replay_session(Player(file, clock=clock))
+    model = build_model(file.session.model, session=http, clock=clock)
+    agent = build_agent(factory, file.session.agent, model, clock, http)
+    yield from agent.stream(file.session.turns[0].question)
