@@ -73,6 +73,8 @@ def render_session(file: SessionFile) -> str:
 def session_block(session: Session) -> JsonObject:
     """The block without what is as it is unless said; how the agent was run is always said."""
     always = {"agent": session.agent.model_dump(), "model": session.model.model_dump()}
+    if session.agent.tools is None:
+        del always["agent"]["tools"]
     return {
         "version": session.version,
         **always,

@@ -15,6 +15,7 @@ It takes the `RunResult` of a run, or a recorded session (a path, or what was lo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +32,16 @@ Matcher = Callable[[Any], bool]
 Subject = RunResult | SessionFile | str | Path
 
 _SHOWN = 200  # characters of an answer or of arguments in a message
+_CAME = re.compile(r", got |, the server |, but the server |(?<=accepts): |\n")
 
 
 class TrajectoryMismatch(AssertionError):
     """A run did not go as it should; the message names the first difference."""
+
+    @property
+    def expected(self) -> str:
+        """What was not met, without what came instead."""
+        return _CAME.split(str(self), maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,17 @@ class _Block(BaseModel):
 
 
 class AgentSource(_Block):
-    """Where the agent comes from: `module:function`, and what the function is given."""
+    """Where the agent comes from: `module:function`, and what the function is given.
+
+    Attributes:
+        tools: those of its tools that it keeps; all unless given.
+    """
 
     factory: str
     language: Language = "en"
     protocol: Protocol = "react-json"
     parameters: JsonObject = Field(default_factory=dict)
+    tools: list[str] | None = None
 
 
 class ModelSource(_Block):

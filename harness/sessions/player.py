@@ -112,6 +112,13 @@ class Player:
         """The recorded request of a take."""
         return self._requests[number]
 
+    def asked(self, served: Served) -> Request:
+        """The request that was answered: the recorded one, unless another one was sent."""
+        if served.sent is not None:
+            return served.sent
+        assert served.number is not None  # what was recorded has a number
+        return self.request(served.number)
+
     def response(self, number: int) -> Response | None:
         """What arrived in answer to it: whole, in part, or nothing."""
         take = self.takes[number]

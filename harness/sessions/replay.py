@@ -20,6 +20,7 @@ from harness.sessions.clocks import ReplayClock, seeded
 from harness.sessions.crosscheck import cross_check
 from harness.sessions.drift import Drift, drift_of
 from harness.sessions.errors import SessionFormatError
+from harness.sessions.exchange import Request
 from harness.sessions.format import Session, SessionFile
 from harness.sessions.player import Player, replay_session
 from harness.sessions.record import history_of, tool_definitions
@@ -52,6 +53,7 @@ class Report:
         unused_calls: recorded ones that nobody asked for.
         results: what the runs gave; empty for a stock cassette.
         served: numbers of the takes that answered, in the order of asking.
+        asked: what was asked each time, scrubbed.
         lies: what the trace says otherwise than the recording, where there is a trace.
         seconds: that the replay took.
     """
@@ -64,6 +66,7 @@ class Report:
     unused_calls: tuple[str, ...] = ()
     results: tuple[RunResult, ...] = ()
     served: tuple[int | None, ...] = ()
+    asked: tuple[Request, ...] = ()
     lies: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -203,6 +206,7 @@ class _Replay:
             unused_calls=tuple(unused),
             results=tuple(results),
             served=tuple(each.number for each in self.player.served),
+            asked=tuple(map(self.player.asked, self.player.served)),
         )
 
     def _agent(self, factory: Factory, observers: Sequence[Observer]) -> Agent:

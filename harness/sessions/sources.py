@@ -24,6 +24,7 @@ from agent_core.errors import ConnectionFailed
 from agent_core.gears import ChatModel, Clock
 from agent_core.models import OllamaChat, OpenAIChat
 from agent_core.models.address import is_loopback, ollama_address, parse_address
+from agent_core.tools import FunctionCallExecutor
 from harness.redact import redactor
 from harness.sessions.errors import FactoryRefused
 from harness.sessions.format import AgentSource, ModelSource, Provenance
@@ -141,7 +142,17 @@ def build_agent(
         ) from error
     if not isinstance(agent, Agent):
         raise FactoryRefused(f"{source.factory} gave {type(agent).__name__}, expected an Agent")
-    return agent
+    return agent if source.tools is None else _with_tools(agent, source.tools)
+
+
+def _with_tools(agent: Agent, names: Sequence[str]) -> Agent:
+    """The agent with some of its tools only."""
+    executor = agent.executor
+    if not isinstance(executor, FunctionCallExecutor) or agent.catalogue is not None:
+        kind = type(executor if agent.catalogue is None else agent.catalogue).__name__
+        raise FactoryRefused(f"the session keeps the tools {list(names)}, but {kind} chooses")
+    kept = [each for name, each in executor.definitions.items() if name in names]
+    return agent.replace(executor=executor.replace(tools=kept))
 
 
 def resolved(source: ModelSource) -> ModelSource:
