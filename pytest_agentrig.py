@@ -1,35 +1,53 @@
 """The pytest plugin: session files are tests, and fixtures for tests of your own.
 
-A YAML file under a folder `cassettes/` that begins with `session:` is replayed and fails when
-the agent does not do what it did. Nothing else happens, and nothing of `harness` is imported
-before one of these is used: the plugin is a top-level file because an entry point inside a
-package called `harness` would break every project that has a `harness/` folder of its own.
+A YAML file under a folder `cassettes/` that begins with a `session:` block is replayed and fails
+when the agent does not do what it did. A red test shows the trace of its agents as a tree and
+names the page of it, under `.agentrig/failed`.
+
+Nothing else happens, and nothing of `harness` is imported before one of these is used: the
+plugin is a top-level file because an entry point inside a package called `harness` would break
+every project that has a `harness/` folder of its own.
 
 The agents of session files are imported only from the packages listed in the ini option
-`agentrig_allow` (and from `harness.demo`).
+`agentrig_allow` (and from `harness.demo`). No server is asked for anything unless
+`--agentrig-record` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 if TYPE_CHECKING:
     from agent_core.models import ScriptedModel
+    from harness.sessions.proxy import RecordingProxy
     from harness.sessions.replay import Report
     from harness.sessions.serve import SessionServer
+    from harness.trace.memory import MemoryTraces
+    from harness.trace.spans import Trace
 
 _FOLDER = "cassettes"
 _SUFFIXES = (".yaml", ".yml")
-_BEGINNING = b"session:"
+_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?session:\s*\n(?:[^\S\n].*\n)*?[^\S\n]+agent:")
+_HEAD = 4096  # bytes in which a session file has told that it is one
+_FAILED = Path(".agentrig", "failed")
+_TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the ini option."""
+    """Declare the options."""
+    parser.getgroup("agentrig").addoption(
+        "--agentrig-record",
+        choices=["none", "once", "rewrite"],
+        default="none",
+        help="ask live servers for: no session (none), those that are not there (once), "
+        "all that are used (rewrite)",
+    )
     parser.addini(
         "agentrig_allow",
         "modules and packages whose agent factories a session file may name",
@@ -37,14 +55,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers",
+        "agentrig(session, *, factory, questions, model, …): the session of this test, and how "
+        "--agentrig-record makes it",
+    )
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SessionFile | None:
     """Collect session files."""
     if file_path.suffix in _SUFFIXES and _FOLDER in file_path.parts:
         with file_path.open("rb") as file:
-            if file.read(len(_BEGINNING)) == _BEGINNING:
+            if _BEGINNING.match(file.read(_HEAD)):
                 collector: SessionFile = SessionFile.from_parent(parent, path=file_path)
                 return collector
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the agents of a red test did."""
+    report = yield
+    kept = item.stash.get(_TRACES, None)
+    if report.failed and kept:
+        from harness.sessions.testing import show_failed  # noqa: PLC0415 - only when it is used
+
+        name = re.sub(r"[^\w.\-]+", "-", item.nodeid).strip("-")[-120:]
+        output = item.config.rootpath / _FAILED / f"{name}.html"
+        traces = [trace for take in kept for trace in take()]
+        report.sections.append(("agentrig trace", show_failed(traces, output)))
+    return report
 
 
 class SessionFile(pytest.File):
@@ -60,19 +104,15 @@ class SessionItem(pytest.Item):
 
     def runtest(self) -> None:
         """Replay; fail when something changed."""
-        _checked(_replay(self.config, self.path))
+        _recorded(self.config, self.path, {})
+        _checked(_replay(self, self.path))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """The report instead of a traceback."""
-        from harness.sessions.errors import (  # noqa: PLC0415 - only when it is used
-            FactoryRefused,
-            SessionError,
-        )
+        from harness.sessions.errors import SessionError  # noqa: PLC0415 - only when it is used
 
-        if isinstance(excinfo.value, FactoryRefused):
-            return f"{excinfo.value}\n(with pytest: list it in the ini option agentrig_allow)"
         if isinstance(excinfo.value, SessionChanged | SessionError):
-            return str(excinfo.value)
+            return _advice(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -88,11 +128,18 @@ class SessionChanged(AssertionError):
 def replay(request: pytest.FixtureRequest) -> Callable[..., Report]:
     """Replay a session by its name under `cassettes/`, or by its path; fail if it changed.
 
-    Further arguments are those of `harness.sessions.replay.replay`, such as `factory`.
+    Without a name it is that of the test's marker. Further arguments are those of
+    `harness.sessions.replay.replay`, such as `factory`.
     """
 
-    def replay_session(session: str | Path, **how: Any) -> Report:
-        return _checked(_replay(request.config, _session_path(request, session), **how))
+    def replay_session(session: str | Path | None = None, **how: Any) -> Report:
+        __tracebackhide__ = True
+        path, plan = _session_path(request, session), {}
+        if session is None:
+            plan = dict(request.node.get_closest_marker("agentrig").kwargs)
+            how.setdefault("factory", plan.get("factory"))
+        _recorded(request.config, path, plan)
+        return _checked(_replay(request.node, path, **how))
 
     return replay_session
 
@@ -100,20 +147,33 @@ def replay(request: pytest.FixtureRequest) -> Callable[..., Report]:
 @pytest.fixture
 def serve_session(
     request: pytest.FixtureRequest,
-) -> Callable[..., AbstractContextManager[SessionServer]]:
+) -> Callable[..., AbstractContextManager[SessionServer | RecordingProxy]]:
     """Serve a session, by its name under `cassettes/` or its path, to an agent that is not ours.
 
     It makes a context manager whose `url` the agent is pointed at. When the block ends,
     everything recorded has to have been asked for, in its order, and nothing else. Further
-    arguments are those of `harness.sessions.serve.serve`, such as `pace`.
+    arguments are those of `harness.sessions.serve.serve`, such as `pace`. With
+    `--agentrig-record` the agent is recorded instead, before the server of `$OLLAMA_HOST`.
     """
 
     @contextmanager
-    def serve_one(session: str | Path, **how: Any) -> Iterator[SessionServer]:
+    def serve_one(
+        session: str | Path | None = None, **how: Any
+    ) -> Iterator[SessionServer | RecordingProxy]:
         __tracebackhide__ = True
+        path = _session_path(request, session)
+        mode = _mode(request.config)
+        if mode == "rewrite" or (mode == "once" and not path.exists()):
+            from harness.sessions.testing import (  # noqa: PLC0415 - only when it is used
+                proxy_for_test,
+            )
+
+            with proxy_for_test(path) as proxy:
+                yield proxy
+            return
         from harness.sessions.serve import serve  # noqa: PLC0415 - only when it is used
 
-        with serve([_session_path(request, session)], **how) as server:
+        with serve([_existing(path)], **how) as server:
             try:
                 yield server
             except Exception as error:  # the agent failed: a refused request may be why
@@ -139,20 +199,81 @@ def scripted_model() -> Callable[..., ScriptedModel]:
     return make
 
 
-def _session_path(request: pytest.FixtureRequest, session: str | Path) -> Path:
+@pytest.fixture
+def agent_trace(request: pytest.FixtureRequest) -> MemoryTraces:
+    """Watch agents: `agent_trace.watch(agent)` is the agent, `agent_trace.last` what it did."""
+    from harness.trace.memory import MemoryTraces  # noqa: PLC0415 - only when it is used
+
+    memory = MemoryTraces()
+    request.node.stash.setdefault(_TRACES, []).append(memory.traces)
+    return memory
+
+
+def _session_path(request: pytest.FixtureRequest, session: str | Path | None) -> Path:
+    if session is None:
+        marker = request.node.get_closest_marker("agentrig")
+        if marker is None or not marker.args:
+            raise pytest.UsageError(
+                "no session: expected its name, or a test with the marker agentrig(session)"
+            )
+        session = marker.args[0]
     path = Path(session)
     return path if path.suffix in _SUFFIXES else request.config.rootpath / _FOLDER / f"{path}.yaml"
 
 
-def _replay(config: pytest.Config, path: Path, **how: Any) -> Report:
+def _mode(config: pytest.Config) -> Literal["none", "once", "rewrite"]:
+    mode: Literal["none", "once", "rewrite"] = config.getoption("--agentrig-record")
+    return mode
+
+
+def _existing(path: Path) -> Path:
+    __tracebackhide__ = True
+    if not path.exists():
+        pytest.fail(f"there is no {path}; record it with --agentrig-record=once", pytrace=False)
+    return path
+
+
+def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
+    """See that there is a session: ask the live server, if the command line says so."""
+    __tracebackhide__ = True
+    mode = _mode(config)
+    if mode != "none":
+        from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
+        from harness.sessions.errors import SessionError  # noqa: PLC0415
+        from harness.sessions.testing import record_for_test  # noqa: PLC0415
+
+        try:
+            record_for_test(path, mode, plan, allow=config.getini("agentrig_allow"))
+        except (AgentError, SessionError) as error:
+            pytest.fail(f"cannot record {path.name}: {_advice(error)}", pytrace=False)
+    _existing(path)
+
+
+def _advice(error: Exception) -> str:
+    if type(error).__name__ == "FactoryRefused":
+        return f"{error}\n(with pytest: list it in the ini option agentrig_allow)"
+    return str(error)
+
+
+def _replay(item: pytest.Item, path: Path, **how: Any) -> Report:
+    """Replay; how to see it again is kept for the report of a red test."""
     from harness.sessions.replay import replay as run  # noqa: PLC0415 - only when it is used
 
-    how.setdefault("allow", config.getini("agentrig_allow"))
+    how.setdefault("allow", item.config.getini("agentrig_allow"))
+
+    def again() -> list[Trace]:
+        from harness.sessions.testing import traced_replay  # noqa: PLC0415 - only when it is red
+
+        return traced_replay(path, **how)
+
+    item.stash.setdefault(_TRACES, []).append(again)
     return run(path, **how)
 
 
 def _checked(report: Report) -> Report:
     __tracebackhide__ = True
     if not report.ok:
-        raise SessionChanged("\n".join([f"session {report.name} changed:", *report.in_words()]))
+        from harness.sessions.testing import drift_report  # noqa: PLC0415 - only when it is red
+
+        raise SessionChanged(drift_report(report))
     return report

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
 from harness import semconv
-from harness.content import Capture
-from harness.observer import RunObserver
-from harness.otlp_json import encode
 from harness.sessions.replay import replay
 from harness.trace.diff import pairs
-from harness.trace.spans import Trace, TraceFileError, TraceSpan, traces
+from harness.trace.memory import MemoryTraces
+from harness.trace.spans import Trace, TraceFileError, TraceSpan
 
 _QUESTION = "harness.question.sha256"
 _DIGESTS = (
@@ -36,11 +30,9 @@ def replayed(path: Path, *, allow: Sequence[str] = ()) -> list[Trace]:
     Raises:
         TraceFileError: the replay made no spans.
     """
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    replay(path, allow=allow, observers=[RunObserver(provider, None, Capture("full"))])
-    found = traces([encode(exporter.get_finished_spans())])
+    memory = MemoryTraces()
+    replay(path, allow=allow, observers=[memory.observer])
+    found = memory.traces()
     if not found:
         raise TraceFileError(f"replaying {str(path)!r} ran no agent, so there is no trace")
     return found

@@ -1,0 +1,47 @@
+"""Traces in memory, with all their texts: of sessions that are replayed, and of tests."""
+
+from __future__ import annotations
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from agent_core.agent import Agent
+from harness.content import Capture
+from harness.observer import RunObserver, watched
+from harness.otlp_json import encode
+from harness.trace.spans import Trace, traces
+
+
+class MemoryTraces:
+    """Watches agents and keeps the traces of their runs.
+
+    Attributes:
+        observer: what it puts on them, for whoever takes observers instead of agents.
+    """
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.observer = RunObserver(provider, None, Capture("full"))
+
+    def watch(self, agent: Agent) -> Agent:
+        """The agent, watched."""
+        return watched(agent, self.observer)
+
+    def traces(self) -> list[Trace]:
+        """What has ended so far, oldest first."""
+        return traces([encode(self._exporter.get_finished_spans())])
+
+    @property
+    def last(self) -> Trace:
+        """The trace of the last run.
+
+        Raises:
+            IndexError: no agent was watched, or none has run.
+        """
+        found = self.traces()
+        if not found:
+            raise IndexError("no run was traced: give the agent to `watch` and run what it returns")
+        return found[-1]
