@@ -38,6 +38,7 @@ RULES: Mapping[str, Level] = {
     "stale": "warning",  # recorded longer ago than allowed
     "duplicate": "warning",  # the same exchanges as in another file
     "orphan": "warning",  # recorded, but no step of the trajectory needs it
+    "prompt-trimmed": "info",  # older rounds left the prompt, a summary stands in their place
     "unknown-origin": "info",  # a stock cassette: it has no provenance at all
 }
 """Rule to severity. A finding of a rule never has another one."""

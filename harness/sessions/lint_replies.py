@@ -76,14 +76,8 @@ def _prompts(rounds: Sequence[_Round]) -> Iterator[Found]:
         before = [old for old in rounds[:place] if _same_task(old.messages, each.messages)]
         grown_from = [old for old in before if _begins(old.messages, each.messages)]
         asked_before = any(old["role"] != "user" for old in _after_task(each.messages))
-        if before and asked_before and not grown_from and not _trimmed(before[-1], each):
-            place_of = _common_start(before[-1].messages, each.messages)
-            yield (
-                "prompt-not-append-only",
-                f"request {each.number}",
-                f"message {place_of + 1} is not what it was in request {before[-1].number}: "
-                "the server has to read the prompt again from there",
-            )
+        if before and asked_before and not grown_from:
+            yield _rewritten(before[-1], each)
         options, tools = each.body.get("options"), each.body.get("tools")
         note = truncation_note(
             each.reply,
@@ -96,6 +90,20 @@ def _prompts(rounds: Sequence[_Round]) -> Iterator[Found]:
         )
         if note is not None:
             yield "context-truncated", f"reply {each.number}", note.text
+
+
+def _rewritten(before: _Round, now: _Round) -> Found:
+    """What a prompt is that does not go on from the one before: trimmed, or told anew."""
+    where = f"request {now.number}"
+    if _trimmed(before.messages, now.messages):
+        words = f"rounds of request {before.number} left, a summary stands in their place"
+        return "prompt-trimmed", where, words
+    place = _common_start(before.messages, now.messages) + 1
+    words = (
+        f"message {place} is not what it was in request {before.number}: "
+        "the server has to read the prompt again from there"
+    )
+    return "prompt-not-append-only", where, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +212,23 @@ def _begins(old: Sequence[JsonObject], new: Sequence[JsonObject]) -> bool:
     return _common_start(old, new) == len(old)
 
 
-def _trimmed(before: _Round, now: _Round) -> bool:
+def _trimmed(old: Sequence[JsonObject], new: Sequence[JsonObject]) -> bool:
     """Whether older rounds left the prompt, with a summary in their place, and nothing else."""
-    old, new = before.messages, now.messages
     kept = _common_start(old, new)
     if kept == 0:  # not even the system text is the same
         return False
     rests = [new[kept:], new[kept + 1 :]]
-    return any(rest and rest[: len(old) - k] == old[k:] for k in range(kept + 1, len(old))
+    # Where all the old rounds left, the summary behind the task is the only trace of them.
+    most = len(old) + _adds_to(old[kept : kept + 1], new[kept : kept + 1])
+    return any(rest and rest[: len(old) - k] == old[k:] for k in range(kept + 1, most)
                for rest in rests)  # fmt: skip
+
+
+def _adds_to(old: Sequence[JsonObject], new: Sequence[JsonObject]) -> bool:
+    """Whether the second is the first one with more text behind it."""
+    if not old or not new or old[0].get("role") != new[0].get("role"):
+        return False
+    return str(new[0].get("content")).startswith(str(old[0].get("content")))
 
 
 def _common_start(old: Sequence[Any], new: Sequence[Any]) -> int:

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from agent_core.agent import Agent
+from agent_core.memory import WindowMemory
 from harness.cli import main
+from harness.demo.agents import assistant
 from harness.sessions.cassette import load_session
 from harness.sessions.lint import RULES, fix, lint, lint_session
 from harness.sessions.replay import replay
@@ -27,7 +30,14 @@ from tests.harness.serve_support import (
     record,
     tool_turn,
 )
-from tests.harness.sessions_support import ANSWER, ollama_reply, record_scripted, three_steps
+from tests.harness.sessions_support import (
+    ANSWER,
+    ollama_line,
+    ollama_reply,
+    record_scripted,
+    response,
+    three_steps,
+)
 
 KEY = "sk-" + "proj-Abc123Def456Ghi789Jkl012"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -182,14 +192,20 @@ def said(number: int) -> list[dict[str, str]]:
     ("second", "found"),
     [
         ([SYSTEM, QUESTION, *said(1), *said(2), *said(3)], []),
-        ([SYSTEM, {**QUESTION, "content": QUESTION["content"] + " Summary: 1"}, *said(2)], []),
+        ([SYSTEM, {**QUESTION, "content": QUESTION["content"] + " Summary: 1"}, *said(2)],
+         ["prompt-trimmed"]),
+        ([SYSTEM, {**QUESTION, "content": QUESTION["content"] + " Summary: 1, 2"}, *said(3)],
+         ["prompt-trimmed"]),
+        ([SYSTEM, {**QUESTION, "content": "Summary: 1, 2"}, *said(3)], []),
+        ([SYSTEM, QUESTION, *said(3)], ["prompt-not-append-only"]),
         ([SYSTEM, {"role": "user", "content": "Another question"}, *said(7)], []),
         ([SYSTEM, QUESTION], []),
         ([SYSTEM, QUESTION, *said(9), *said(2)], ["prompt-not-append-only"]),
         ([{**SYSTEM, "content": "It is 12:01."}, QUESTION, *said(1), *said(2), *said(3)],
          ["prompt-not-append-only"]),
     ],
-    ids=["grown", "trimmed", "another", "again", "rewritten", "clock-in-system"],
+    ids=["grown", "trimmed", "all-trimmed", "other-task", "lost", "another", "again", "rewritten",
+         "clock-in-system"],
 )  # fmt: skip
 def test_prompts_only_grow(tmp_path: Path, second: Any, found: list[str]) -> None:
     """Only trimming may take anything away; other conversations are not compared."""
@@ -264,3 +280,34 @@ def test_every_rule_is_documented() -> None:
     text = (Path(__file__).parents[2] / "docs" / "sessions.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `([\w-]+)` \| (error|warning|info) \|", text, re.MULTILINE)
     assert dict(table) == dict(RULES)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "trims"), [(40, []), (10, [12, 17, 22, 27])], ids=["kept", "trimmed"]
+)
+def test_thirty_steps_only_grow(tmp_path: Path, rounds: int, trims: list[int]) -> None:
+    """A long run rewrites its prompt where rounds leave it and nowhere else, and says so."""
+
+    def factory(*args: Any, **kwargs: Any) -> Agent:
+        memory = WindowMemory(rounds)
+        return assistant(*args, max_steps=30, **kwargs).replace(memory=memory)
+
+    call = 'Action: {{"name": "calculator", "parameters": {{"expression": "{0} + {0}"}}}}'
+    texts = [*(call.format(number) for number in range(29)), "Final Answer: done"]
+    scripts = [
+        [response(200, ollama_line(text, done=True).replace(b": 90", f": {800 + n}".encode()))]
+        for n, text in enumerate(texts)
+    ]
+    done = record_scripted(tmp_path / "long.yaml", *scripts, factory=factory)
+    (result,) = done.results
+    assert result.answer == "done"
+    found = lint([done.path])
+    assert [(each.rule, each.where) for each in found] == [
+        ("prompt-trimmed", f"request {number}") for number in trims
+    ]
+    noted = [
+        step.index
+        for step in result.steps
+        if any(note.kind == "history_trimmed" for note in step.notes)
+    ]
+    assert noted == (list(range(trims[0], 31)) if trims else [])
