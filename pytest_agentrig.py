@@ -37,6 +37,7 @@ _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?session:\s*\n(?:[^\S\n].*\n)*?[^\S\n
 _HEAD = 4096  # bytes in which a session file has told that it is one
 _FAILED = Path(".agentrig", "failed")
 _TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
+_RECORDED = pytest.StashKey[set[tuple[Path, bool]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -236,8 +237,8 @@ def _existing(path: Path) -> Path:
 def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
     """See that there is a session: ask the live server, if the command line says so."""
     __tracebackhide__ = True
-    mode = _mode(config)
-    if mode != "none":
+    mode, done = _mode(config), config.stash.setdefault(_RECORDED, set())
+    if mode != "none" and (path, bool(plan)) not in done:  # several tests may share one
         from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
         from harness.sessions.errors import SessionError  # noqa: PLC0415
         from harness.sessions.testing import record_for_test  # noqa: PLC0415
@@ -246,6 +247,7 @@ def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
             record_for_test(path, mode, plan, allow=config.getini("agentrig_allow"))
         except (AgentError, SessionError) as error:
             pytest.fail(f"cannot record {path.name}: {_advice(error)}", pytrace=False)
+        done.add((path, bool(plan)))
     _existing(path)
 
 

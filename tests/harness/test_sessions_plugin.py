@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+# What pytest imports in this process is forgotten after each run, and numpy loads only once.
+import harness.demo.agents
+import harness.sessions.testing  # noqa: F401
+from harness.faults import FaultServer, Received, Response
+from harness.sessions.cassette import load_session
+from tests.harness.serve_support import record
 from tests.harness.sessions_support import three_steps
+
+pytest_plugins = ["pytester"]
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +29,23 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recorded") / "three.yaml"
     three_steps(path)
     return path
+
+
+@pytest.fixture
+def live() -> Iterator[FaultServer]:
+    """A server like Ollama, whose model knows one answer."""
+
+    def answer(received: Received) -> Response:
+        if received.path == "/api/chat":
+            return Response(body=record("Final Answer: 5"))
+        return Response(body={"version": "0.24.0", "models": []})
+
+    with FaultServer(answer) as server:
+        yield server
+
+
+def asked(live: FaultServer) -> int:
+    return sum(each.path == "/api/chat" for each in live.requests)
 
 
 def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -29,18 +57,30 @@ def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_session_files_are_tests(tmp_path: Path, recorded: Path) -> None:
-    """A green one passes; a changed one fails with the report and no traceback."""
-    (tmp_path / "cassettes").mkdir()
-    shutil.copy(recorded, tmp_path / "cassettes" / "good.yaml")
+def run_here(pytester: pytest.Pytester, *arguments: str) -> tuple[dict[str, int], str]:
+    """The same in this process, which is quicker: the counts of outcomes, and the output."""
+    done = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", *arguments)
+    return done.parseoutcomes(), done.stdout.str() + done.stderr.str()
+
+
+def test_session_files_are_tests(pytester: pytest.Pytester, recorded: Path) -> None:
+    """A green one passes and leaves nothing; a changed one fails, and what happened is shown."""
+    folder = pytester.mkdir("cassettes")
+    shutil.copy(recorded, folder / "good.yaml")
+    (folder / "stock.yaml").write_text("interactions: []\n", encoding="utf-8")
+    assert run_here(pytester, ".")[0] == {"passed": 1}
+    assert not Path(".agentrig").exists()
     text = recorded.read_text(encoding="utf-8").replace("Current weather", "Weather")
-    (tmp_path / "cassettes" / "changed.yaml").write_text(text, encoding="utf-8")
-    (tmp_path / "cassettes" / "stock.yaml").write_text("interactions: []\n", encoding="utf-8")
-    (tmp_path / "elsewhere.yaml").write_text(text, encoding="utf-8")
-    code, output = run_pytest(tmp_path, ".")
-    assert code == 1, output
-    assert "1 failed, 1 passed" in output
+    (folder / "changed.yaml").write_text(text, encoding="utf-8")
+    Path("elsewhere.yaml").write_text(text, encoding="utf-8")
+    counts, output = run_here(pytester, ".")
+    assert counts == {"passed": 1, "failed": 1}
     assert "3 of 3 steps differ for one reason: description of tool `get_weather`" in output
+    assert "+ Current weather of one city" in output
+    assert "└── step 3" in output
+    page = Path(".agentrig/failed/cassettes-changed.yaml-replay.html")
+    assert f"page: {page.absolute()}" in output
+    assert "execute_tool get_weather" in page.read_text(encoding="utf-8")
     assert "Traceback" not in output
 
 
@@ -67,52 +107,181 @@ def test_with_another_agent(replay):
         replay("three", factory=lambda *a, **k: assistant(*a, **k, max_steps=1))
 
 
-def test_scripted(scripted_model):
+def test_scripted(scripted_model, agent_trace):
     from agent_core.agent import Agent
 
-    result = Agent(scripted_model("Final Answer: 4", name="s")).run("2 + 2?")
-    assert result.answer == "4"
+    agent = agent_trace.watch(Agent(scripted_model("Final Answer: 4", name="s")))
+    assert agent.run("2 + 2?").answer == "4"
+    assert [span.kind for span in agent_trace.last.spans()][:2] == ["invoke_agent", "harness.step"]
+
+
+@pytest.mark.agentrig("others", factory="my_agents:mine")
+def test_the_marker_names_session_and_agent(replay):
+    assert replay().ok
+
+
+def test_no_session_is_named(replay):
+    with pytest.raises(pytest.UsageError, match="no session"):
+        replay()
+
+
+def test_red(replay):
+    replay("three")
+    raise AssertionError("the test's own")
 """
 
 
-def test_the_fixtures_and_the_ini_option(tmp_path: Path, recorded: Path) -> None:
+def test_the_fixtures_and_the_ini_option(pytester: pytest.Pytester, recorded: Path) -> None:
     """`replay` finds sessions by name; `agentrig_allow` lets a session name its own agent."""
-    (tmp_path / "cassettes").mkdir()
-    shutil.copy(recorded, tmp_path / "cassettes" / "three.yaml")
+    folder = pytester.mkdir("cassettes")
+    shutil.copy(recorded, folder / "three.yaml")
     text = recorded.read_text(encoding="utf-8")
     text = text.replace("harness.demo.agents:assistant", "my_agents:mine")
-    (tmp_path / "cassettes" / "mine.yaml").write_text(text, encoding="utf-8")
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
     text = text.replace("my_agents:mine", "other_agents:others")
-    (tmp_path / "cassettes" / "others.yaml").write_text(text, encoding="utf-8")
-    (tmp_path / "my_agents.py").write_text(AGENTS, encoding="utf-8")
-    (tmp_path / "test_mine.py").write_text(TESTS, encoding="utf-8")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nagentrig_allow = my_agents\n", encoding="utf-8")
-    code, output = run_pytest(tmp_path, ".")
-    assert (code, "--allow other_agents" in output) == (1, True), output
-    assert "1 failed, 5 passed" in output
+    (folder / "others.yaml").write_text(text, encoding="utf-8")
+    pytester.makepyfile(my_agents=AGENTS, test_mine=TESTS)
+    pytester.makeini("[pytest]\nagentrig_allow = my_agents\n")
+    counts, output = run_here(pytester, ".", "--strict-markers")
+    assert counts == {"failed": 2, "passed": 7}, output
+    assert "--allow other_agents" in output
+    assert "list it in the ini option agentrig_allow" in output
+    assert "page: " in output.partition("the test's own")[2]
+
+
+RECORDED = """
+import pytest
+
+HOW = {{"factory": "harness.demo.agents:assistant", "questions": "2 + 3?", "model": "m"}}
+
+
+@pytest.mark.agentrig("sum", base_url={url!r}, **HOW)
+def test_one(replay):
+    assert replay().results[0].answer == "5"
+
+
+@pytest.mark.agentrig("sum", base_url={url!r}, **HOW)
+def test_two(replay):
+    replay()
+"""
+
+
+def test_sessions_are_recorded_when_the_command_line_says_so(
+    pytester: pytest.Pytester, live: FaultServer
+) -> None:
+    """None asks nobody, once asks for what is not there, rewrite asks for all again."""
+    pytester.makepyfile(test_it=RECORDED.format(url=live.url))
+    counts, output = run_here(pytester)
+    assert counts == {"failed": 2}
+    assert "sum.yaml; record it with --agentrig-record=once" in output
+    assert live.requests == []
+    for mode, times in (("once", 1), ("once", 1), ("none", 1), ("rewrite", 2)):
+        counts, output = run_here(pytester, "test_it.py", f"--agentrig-record={mode}")
+        assert counts == {"passed": 2}, output
+        assert asked(live) == times
+    kept = load_session(Path("cassettes/sum.yaml")).session
+    assert kept is not None
+    assert kept.turns[0].question == "2 + 3?"
+    assert run_here(pytester, "cassettes", "--agentrig-record=rewrite")[0] == {"passed": 1}
+    assert asked(live) == 3  # the file says itself how it was made
+
+
+def test_what_cannot_be_recorded_is_told(pytester: pytest.Pytester, live: FaultServer) -> None:
+    """A marker that says too little, no marker at all, a server that is not there."""
+    live.__exit__()  # closed: nothing answers at its address
+    test = RECORDED.format(url=live.url).replace('"model": "m"', '"modle": "m"')
+    unmarked = "def test_three(replay):\n    replay('other')\n"
+    pytester.makepyfile(test_a=test, test_b=RECORDED.format(url=live.url), test_c=unmarked)
+    counts, output = run_here(pytester, "--agentrig-record=once")
+    assert counts == {"failed": 5}
+    assert "cannot record sum.yaml: the marker agentrig does not say how: " in output
+    assert "unexpected keyword argument 'modle'" in output
+    assert f"cannot record sum.yaml: nothing answers at {live.url}" in output
+    assert "cannot record other.yaml: nothing says what agent to ask" in output
+    assert "Traceback" not in output
+
+
+SERVED = """
+import requests
+
+
+BODY = {"model": "m", "stream": False}
+
+
+def test_their_agent(serve_session):
+    with serve_session("theirs") as server, requests.Session() as http:
+        http.trust_env = False
+        reply = http.post(server.url + "/api/chat", json=BODY, timeout=10)
+        assert reply.json()["message"]["content"] == "Final Answer: 5"
+"""
+
+
+def test_an_agent_that_is_not_ours_is_recorded_too(
+    pytester: pytest.Pytester, live: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --agentrig-record `serve_session` puts a recording proxy before the live server."""
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    pytester.makepyfile(test_it=SERVED)
+    for mode, times in (("once", 1), ("none", 1), ("once", 1), ("rewrite", 2)):
+        counts, output = run_here(pytester, f"--agentrig-record={mode}")
+        assert counts == {"passed": 1}, output
+        assert asked(live) == times
+    sent = load_session(Path("cassettes/theirs.yaml")).exchanges[0].request
+    assert (sent.method, json.loads(sent.body)["model"]) == ("POST", "m")
+
+
+def test_workers_side_by_side(tmp_path: Path, recorded: Path, live: FaultServer) -> None:
+    """With pytest-xdist two that need the same session end well; a red one is shown as ever."""
+    (tmp_path / "cassettes").mkdir()
+    text = recorded.read_text(encoding="utf-8").replace("Current weather", "Weather")
+    (tmp_path / "cassettes" / "changed.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "test_it.py").write_text(RECORDED.format(url=live.url), encoding="utf-8")
+    code, output = run_pytest(tmp_path, ".", "-n", "2", "--agentrig-record=once")
+    assert (code, "1 failed, 2 passed" in output) == (1, True), output
+    assert "└── step 3" in output
+    assert asked(live) == 1
 
 
 OTHERS = """
 import sys
 
 
-def test_nothing_of_ours_is_here():
+def test_nothing_of_ours_is_here(replay):
     import harness
 
-    assert harness.OURS is True
+    assert (harness.OURS, replay) == (True, "theirs")
     assert not any(name.startswith(("harness.sessions", "agent_core")) for name in sys.modules)
+
+
+def test_red():
+    raise AssertionError
+"""
+THEIR_CONFTEST = """
+import pytest
+
+
+@pytest.fixture
+def replay():
+    return "theirs"
 """
 
 
 def test_a_project_with_a_harness_of_its_own_is_left_alone(tmp_path: Path) -> None:
-    """Its package is the one that is imported, and no file of its is collected."""
-    (tmp_path / "harness").mkdir()
-    (tmp_path / "harness" / "__init__.py").write_text("OURS = True\n", encoding="utf-8")
-    (tmp_path / "cassettes").mkdir()
-    (tmp_path / "cassettes" / "x.yaml").write_text("interactions: []\n", encoding="utf-8")
-    (tmp_path / "test_own.py").write_text(OTHERS, encoding="utf-8")
+    """Its package and its fixtures are the ones that are used, and no file of its is collected."""
+    files: dict[str, Any] = {
+        "harness/__init__.py": "OURS = True\n",
+        "cassettes/x.yaml": "interactions: []\n",
+        "cassettes/login.yaml": "session:\n  user: somebody\n",
+        "conftest.py": THEIR_CONFTEST,
+        "test_own.py": OTHERS,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     code, output = run_pytest(tmp_path, ".", "--strict-markers", "-W", "error")
-    assert (code, "1 passed" in output) == (0, True), output
+    assert (code, "1 failed, 1 passed" in output) == (1, True), output
+    assert "agentrig" not in output
+    assert not (tmp_path / ".agentrig").exists()
 
 
 def test_the_plugin_imports_nothing_of_the_rig() -> None:
