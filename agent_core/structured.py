@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from agent_core.errors import ConfigError
+from agent_core.errors import BadRequest, ConfigError
 from agent_core.events import ParseEnded, ParseStarted, StepEnded, StepStarted, scope
 from agent_core.limits import StopReason
 from agent_core.messages import (
@@ -22,8 +23,10 @@ from agent_core.messages import (
     Message,
     ParsedReply,
     Repair,
+    Reply,
     RunResult,
     Step,
+    StepNote,
 )
 from agent_core.parsing import JsonDamage, TolerantJson, loads_tolerant
 from agent_core.prompts import TEXTS
@@ -144,7 +147,8 @@ def answer_as_data(run: Run, schema: AnswerSchema, answer: str) -> RunResult:
         if isinstance(found, FormatError):
             message = _AGAIN[language].format(problems=found.message)
     if isinstance(found, FormatError):
-        return run.result(StopReason.FORMAT_ERRORS)
+        cancelled = run.cancel.is_set()  # it may have cut the reply
+        return run.result(StopReason.CANCELLED if cancelled else StopReason.FORMAT_ERRORS)
     return run.result(StopReason.FINAL_ANSWER, answer=answer, data=found.value)
 
 
@@ -154,9 +158,7 @@ def _ask(run: Run, schema: AnswerSchema, message: str) -> Data | FormatError:
     index = len(run.steps) + 1
     with scope(StepStarted(index)) as step_scope:
         asked = [*run.messages, Message("user", message)]
-        reply, notes = run.asking.ask(
-            asked, run.task, format=schema.schema, on_text=lambda _piece: run.cancel.is_set()
-        )
+        reply, notes = _reply(run, schema, asked)
         run.usage += reply.usage
         with scope(ParseStarted(reply, run.agent.protocol)) as parse:
             ended = reply.finish_reason == "stop"
@@ -170,6 +172,22 @@ def _ask(run: Run, schema: AnswerSchema, message: str) -> Data | FormatError:
         run.steps.append(step)
         step_scope.end(StepEnded(step))
     return found
+
+
+def _reply(
+    run: Run, schema: AnswerSchema, asked: Sequence[Message]
+) -> tuple[Reply, list[StepNote]]:
+    """Ask with the schema as the format, and without where the server takes none."""
+
+    def ask(format: JsonValue) -> tuple[Reply, list[StepNote]]:
+        return run.asking.ask(
+            asked, run.task, format=format, on_text=lambda _piece: run.cancel.is_set()
+        )
+
+    try:
+        return ask(schema.schema)
+    except BadRequest:  # what else may be wrong with the request is refused again
+        return ask(None)
 
 
 def _parsed(found: Data | FormatError, text: str) -> ParsedReply:

@@ -327,6 +327,7 @@ def _recorded_as_json(done: Recorded) -> JsonObject:
         "requests": len(done.file.takes),
         "stop_reasons": [str(result.stop_reason) for result in done.results],
         "answers": [result.answer for result in done.results],
+        "data": [result.data for result in done.results],
     }
 
 

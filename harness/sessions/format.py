@@ -211,6 +211,7 @@ class GoldenTurn(_Block):
     steps: list[GoldenStep] = Field(default_factory=list)
     stop_reason: str
     answer: str | None = None
+    data: JsonValue = None
     error: str | None = None
 
 

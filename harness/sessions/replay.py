@@ -33,7 +33,7 @@ from harness.sessions.sources import (
 )
 from harness.sessions.tape import call_tape, search_tape
 from harness.sessions.taped import TapedLongTerm, TapedRetriever, TapedRunner, exchange_runner
-from harness.sessions.trajectory import Divergence, StepWatch, first_divergence, golden_turn
+from harness.sessions.trajectory import Divergence, StepWatch, divergences, golden_turn
 from harness.trace.spans import Trace
 
 ReplayMode = Literal["strict", "lenient"]
@@ -47,7 +47,8 @@ class Report:
 
     Attributes:
         drift: what changed in the requests, by cause.
-        divergence: the first step that went another way, or None.
+        divergence: the first place where the run was not as recorded, or None.
+        parting: the place from which on it went another way, or None.
         changed_calls: tool calls and searches that are not as recorded, each as what was
             recorded (None if nothing) and what is asked now.
         unused_calls: recorded ones that nobody asked for.
@@ -62,6 +63,7 @@ class Report:
     ok: bool
     drift: Drift
     divergence: Divergence | None = None
+    parting: Divergence | None = None
     changed_calls: tuple[tuple[str | None, str], ...] = ()
     unused_calls: tuple[str, ...] = ()
     results: tuple[RunResult, ...] = ()
@@ -73,30 +75,26 @@ class Report:
     def in_words(self) -> list[str]:
         """The verdict as lines of text: the reasons first, then where the run left its way."""
         lines = self.drift.in_words()
-        if self.divergence is not None:
-            lines.append(f"the run diverges at {self.divergence}")
+        for place in dict.fromkeys([self.divergence, self.parting]):
+            if place is not None:
+                lines.append(f"the run diverges at {place}")
         for recorded, now in self.changed_calls[:3]:
             lines.append(f"tool call: recorded {recorded or 'none'}, now {now}")
-        if not _other_way(self.divergence):
+        if self.parting is None:
             lines += [f"tool call: recorded {call}, now none" for call in self.unused_calls[:3]]
         return [*lines, *(f"trace: {lie}" for lie in self.lies)]
 
     def as_json(self) -> JsonObject:
         """For `--json`."""
-        divergence = self.divergence
+        divergence, parting = self.divergence, self.parting
         return {
             "session": self.name,
             "ok": self.ok,
             "severity": self.drift.severity,
             "steps": self.drift.total,
             "causes": [cause.as_json() for cause in self.drift.causes],
-            "divergence": None if divergence is None else {
-                "turn": divergence.turn,
-                "step": divergence.step,
-                "what": divergence.what,
-                "recorded": divergence.recorded,
-                "now": divergence.now,
-            },
+            "divergence": None if divergence is None else divergence.as_json(),
+            "parting": None if parting is None else parting.as_json(),
             "changed_calls": [
                 {"recorded": recorded, "now": now} for recorded, now in self.changed_calls
             ],
@@ -104,6 +102,7 @@ class Report:
             "lies": list(self.lies),
             "stop_reasons": [str(result.stop_reason) for result in self.results],
             "answers": [result.answer for result in self.results],
+            "data": [result.data for result in self.results],
             "words": self.in_words(),
             "seconds": round(self.seconds, 4),
         }  # fmt: skip
@@ -185,23 +184,23 @@ class _Replay:
         """Run every turn and judge."""
         agent = self._agent(factory, observers)
         results = self._run(agent)
-        divergence = first_divergence(
-            self.session.trajectory, [golden_turn(result) for result in results]
-        )
+        ways = [*divergences(self.session.trajectory, [golden_turn(result) for result in results])]
+        parting = next((each for each in ways if each.parts), None)
         drift = drift_of(
             self.player,
             recorded_tools=self.session.tools,
             tools=tool_definitions(agent),
-            diverged=_other_way(divergence),
+            diverged=parting is not None,
         )
         changed_calls = (*self.calls.changed, *self.searches.changed)
         unused = [] if self.live_tools else [*self.calls.unused, *self.searches.unused]
-        changed = drift.reaches(fail_on) or divergence or changed_calls or unused
+        changed = drift.reaches(fail_on) or ways or changed_calls or unused
         return Report(
             name=name,
             ok=self.mode == "lenient" or not changed,
             drift=drift,
-            divergence=divergence,
+            divergence=ways[0] if ways else None,
+            parting=parting,
             changed_calls=changed_calls,
             unused_calls=tuple(unused),
             results=tuple(results),
@@ -244,12 +243,8 @@ class _Replay:
 
     def _went_another_way(self, result: RunResult, turn: int) -> bool:
         recorded = self.session.trajectory[turn - 1 : turn]
-        return self.cancel.is_set() or _other_way(first_divergence(recorded, [golden_turn(result)]))
-
-
-def _other_way(divergence: Divergence | None) -> bool:
-    """Whether decisions or the number of steps differ: what follows is only consequence."""
-    return divergence is not None and divergence.what in {"decision", "steps"}
+        ways = divergences(recorded, [golden_turn(result)])
+        return self.cancel.is_set() or any(each.parts for each in ways)
 
 
 def _replay_cassette(file: SessionFile, name: str) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -34,8 +35,8 @@ _LONG = 600  # characters of one item that are shown
 _LOSSES = {"context_truncated", "output_cut", "output_swallowed", "tool_abandoned"}
 _NAMES = {
     "en": ("Question", "Step", "Thought", "Action", "Observation", "Format error",
-           "Reply", "Answer", "Stop reason"),
-    "zh": ("问题", "步骤", "思考", "行动", "观察", "格式错误", "回复", "回答", "停止原因"),
+           "Reply", "Answer", "Data", "Stop reason"),
+    "zh": ("问题", "步骤", "思考", "行动", "观察", "格式错误", "回复", "回答", "数据", "停止原因"),
 }  # fmt: skip
 
 
@@ -96,9 +97,12 @@ def show_step(out: Console, step: Step, language: str = "en") -> None:
 
 def show_end(out: Console, result: RunResult, language: str = "en") -> None:
     """Print how a run ended."""
-    *_, answer, stop = _NAMES[language]
+    *_, answer, data, stop = _NAMES[language]
     if result.answer is not None:
         _item(out, answer, result.answer, "bold green", indent="")
+    if result.data is not None:
+        text = json.dumps(result.data, ensure_ascii=False, indent=2)
+        _item(out, data, text, "green", indent="")
     reason = str(result.stop_reason)
     if result.error is not None:
         reason += f" ({type(result.error).__name__}: {result.error})"
@@ -135,6 +139,7 @@ def run_as_json(result: RunResult) -> JsonObject:
     """A run for `--json`."""
     return {
         "answer": result.answer,
+        "data": result.data,
         "stop_reason": str(result.stop_reason),
         "error": None if result.error is None else redactor.text(str(result.error)),
         "steps": [_step_as_json(step) for step in result.steps],

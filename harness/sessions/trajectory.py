@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Event
 from typing import Any
 
 from agent_core.events import Ended, ParseEnded, ParseStarted, RunEnded, RunStarted, Started
-from agent_core.messages import Actions, FinalAnswer, Observation, ParsedReply, RunResult, Step
+from agent_core.messages import (
+    Actions,
+    FinalAnswer,
+    JsonObject,
+    Observation,
+    ParsedReply,
+    RunResult,
+    Step,
+)
 from harness.redact import redactor
 from harness.sessions.exchange import canonical_json
 from harness.sessions.format import GoldenAction, GoldenStep, GoldenTurn
@@ -23,7 +31,8 @@ class Divergence:
 
     Attributes:
         turn, step: from 1; the step is None for what concerns the turn as a whole.
-        what: `decision`, `observation`, `steps`, `stop_reason`, `answer` or `turns`.
+        what: `decision`, `observation`, `steps`, `stop_reason`, `answer`, `data` or
+            `turns`.
         recorded, now: in words.
     """
 
@@ -32,6 +41,21 @@ class Divergence:
     what: str
     recorded: str
     now: str
+
+    @property
+    def parts(self) -> bool:
+        """Whether the runs go different ways from here on: another decision, or an end."""
+        return self.what in {"decision", "steps"}
+
+    def as_json(self) -> JsonObject:
+        """For `--json`."""
+        return {
+            "turn": self.turn,
+            "step": self.step,
+            "what": self.what,
+            "recorded": self.recorded,
+            "now": self.now,
+        }
 
     def __str__(self) -> str:
         place = f"step {self.step}" if self.step is not None else "the end"
@@ -45,6 +69,7 @@ def golden_turn(result: RunResult) -> GoldenTurn:
         steps=[golden_step(step) for step in result.steps],
         stop_reason=str(result.stop_reason),
         answer=None if result.answer is None else redactor.text(result.answer),
+        data=redactor.value(result.data),
         error=None if result.error is None else type(result.error).__name__,
     )
 
@@ -83,20 +108,26 @@ def digest(text: str) -> str:
     return sha256(redactor.text(text).encode(errors="replace")).hexdigest()[:16]
 
 
+def divergences(recorded: Sequence[GoldenTurn], now: Sequence[GoldenTurn]) -> Iterator[Divergence]:
+    """Compare turn by turn, step by step, up to where decisions part; nothing if none is recorded.
+
+    What follows a decision that differs would only be its consequences.
+    """
+    for number, (old, new) in enumerate(zip(recorded, now, strict=False), start=1):
+        for found in _compare_turn(number, old, new):
+            yield found
+            if found.parts:
+                return
+    if recorded and len(recorded) != len(now):
+        last = min(len(recorded), len(now)) + 1
+        yield Divergence(last, None, "turns", f"{len(recorded)} turns", f"{len(now)} turns")
+
+
 def first_divergence(
     recorded: Sequence[GoldenTurn], now: Sequence[GoldenTurn]
 ) -> Divergence | None:
-    """Compare turn by turn, step by step; None when all is as it was, or nothing is recorded."""
-    if not recorded:
-        return None
-    for number, (old, new) in enumerate(zip(recorded, now, strict=False), start=1):
-        found = _compare_turn(number, old, new)
-        if found is not None:
-            return found
-    if len(recorded) != len(now):
-        last = min(len(recorded), len(now)) + 1
-        return Divergence(last, None, "turns", f"{len(recorded)} turns", f"{len(now)} turns")
-    return None
+    """The first place where two runs are not the same, or None."""
+    return next(divergences(recorded, now), None)
 
 
 def same_decision(old: GoldenStep, new: GoldenStep) -> bool:
@@ -104,34 +135,36 @@ def same_decision(old: GoldenStep, new: GoldenStep) -> bool:
     return old.decision == new.decision and _calls(old) == _calls(new)
 
 
-def _compare_turn(turn: int, old: GoldenTurn, new: GoldenTurn) -> Divergence | None:
+def _compare_turn(turn: int, old: GoldenTurn, new: GoldenTurn) -> Iterator[Divergence]:
     for index, (before, after) in enumerate(zip(old.steps, new.steps, strict=False), start=1):
-        found = _compare_step(turn, index, before, after)
-        if found is not None:
-            return found
+        if not same_decision(before, after):
+            yield Divergence(turn, index, "decision", in_words(before), in_words(after))
+            return
+        yield from _compare_observations(turn, index, before, after)
     both = min(len(old.steps), len(new.steps))
     if len(old.steps) != len(new.steps):
         was, now = (
             in_words(each.steps[both]) if len(each.steps) > both else _ending(each)
             for each in (old, new)
         )
-        return Divergence(turn, both + 1, "steps", was, now)
-    if (old.stop_reason, old.error) != (new.stop_reason, new.error):
-        return Divergence(turn, None, "stop_reason", _ending(old), _ending(new))
-    if old.answer != new.answer:
-        return Divergence(turn, None, "answer", _short(old.answer), _short(new.answer))
-    return None
+        yield Divergence(turn, both + 1, "steps", was, now)
+    elif (old.stop_reason, old.error) != (new.stop_reason, new.error):
+        yield Divergence(turn, None, "stop_reason", _ending(old), _ending(new))
+    elif old.answer != new.answer:
+        yield Divergence(turn, None, "answer", _short(old.answer), _short(new.answer))
+    elif canonical_json(old.data) != canonical_json(new.data):
+        was, now = (f"the data {canonical_json(each.data):.{_SHOWN}}" for each in (old, new))
+        yield Divergence(turn, None, "data", was, now)
 
 
-def _compare_step(turn: int, step: int, old: GoldenStep, new: GoldenStep) -> Divergence | None:
-    if not same_decision(old, new):
-        return Divergence(turn, step, "decision", in_words(old), in_words(new))
+def _compare_observations(
+    turn: int, step: int, old: GoldenStep, new: GoldenStep
+) -> Iterator[Divergence]:
     for was, now in zip(old.actions, new.actions, strict=True):
         if (was.observation, was.ok) != (now.observation, now.ok):
             what = f"an observation of {was.tool!r}"
             changed = "another one" if now.observation else "none"
-            return Divergence(turn, step, "observation", what, changed)
-    return None
+            yield Divergence(turn, step, "observation", what, changed)
 
 
 def _calls(step: GoldenStep) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from agent_core.agent import Agent
-from agent_core.errors import ConfigError
+from agent_core.errors import BadRequest, ConfigError
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import FormatError, Reply, RunResult, ToolCall, Usage
 from agent_core.models import ScriptedModel
@@ -229,3 +229,34 @@ def test_replace_keeps_and_changes_the_schema() -> None:
     agent = Agent(ScriptedModel([PROSE]), answer_schema=SCHEMA)
     assert agent.replace(name="b").answer_schema is agent.answer_schema
     assert agent.replace(answer_schema=None).answer_schema is None
+
+
+def test_a_server_without_formats_is_asked_without() -> None:
+    """What refuses a schema as format still gives its answer, read as tolerantly as any."""
+    refusal = BadRequest("response_format is not supported", status=400)
+    result, model = run(PROSE, refusal, f"```json\n{json.dumps(PARIS)}\n```")
+    assert (result.data, result.stop_reason) == (PARIS, StopReason.FINAL_ANSWER)
+    assert [each.format for each in model.requests] == [None, SCHEMA, None]
+    assert model.requests[1].messages == model.requests[2].messages
+    assert len(result.steps) == 2
+
+
+def test_a_server_that_refuses_more_than_the_format_ends_the_run() -> None:
+    """The request is sent once more, not for ever."""
+    refusal = BadRequest("no", status=400)
+    result, model = run(PROSE, refusal, refusal)
+    assert (result.stop_reason, result.error) == (StopReason.MODEL_ERROR, refusal)
+    assert len(model.requests) == 3
+
+
+def test_a_cancellation_that_cuts_the_last_reply_is_one() -> None:
+    """Half of the JSON is no wrong answer when somebody stopped the run."""
+    cancel = threading.Event()
+
+    def stopped_meanwhile(_messages: Any) -> str:
+        cancel.set()
+        return json.dumps(PARIS)
+
+    model = ScriptedModel([PROSE, "no", stopped_meanwhile])
+    result = Agent(model, answer_schema=SCHEMA).run("Weather in Paris?", cancel=cancel)
+    assert (result.stop_reason, result.data) == (StopReason.CANCELLED, None)

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from agent_core.events import Ended, RunStarted, Started
 from agent_core.messages import RunResult
 from agent_core.models import ScriptedModel
 from agent_core.streaming import AnswerPiece
+from harness.cli import main
 from harness.demo import gears
 from harness.demo.world import world_clock
 from harness.sessions.clocks import ReplayClock
@@ -28,6 +30,7 @@ from tests.harness.sessions_support import (
     ollama_stream,
     record_scripted,
     response,
+    serving,
 )
 
 
@@ -73,6 +76,37 @@ def test_weather_data(tmp_path: Path) -> None:
     replies = [WEATHER, "Final Answer: Cloudy, 11 degrees in Paris.", json.dumps(DATA)]
     done = recorded(tmp_path, gears.weather_data, replies)
     assert last(done).data == DATA
+
+
+def test_other_data_is_a_divergence(tmp_path: Path) -> None:
+    """The same answer, read as other data, is not the same run; the report shows both."""
+    replies = [WEATHER, "Final Answer: Cloudy, 11 degrees in Paris.", json.dumps(DATA)]
+    done = recorded(tmp_path, gears.weather_data, replies)
+    text = done.path.read_text(encoding="utf-8")
+    assert "condition: cloudy" in text
+    done.path.write_text(text.replace("condition: cloudy", "condition: rain"), encoding="utf-8")
+    report = replay(done.path, factory=gears.weather_data)
+    assert [cause.part for cause in report.drift.causes] == []
+    assert report.divergence is not None
+    assert report.divergence.what == "data"
+    assert "rain" in report.divergence.recorded
+    assert report.as_json()["data"] == [DATA]
+
+
+def test_data_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run` shows the data to a reader and, with --json, to a program."""
+    monkeypatch.chdir(tmp_path)
+    replies = [WEATHER, "Final Answer: Cloudy, 11 degrees in Paris.", json.dumps(DATA)]
+    factory = "harness.demo.gears:weather_data"
+    for flags in ([], ["--json"]):
+        with serving(*(ollama_reply(text) for text in replies)) as server:
+            arguments = ["run", factory, "Paris?", "--model", "m", "--base-url", server.url]
+            done = CliRunner().invoke(main, [*arguments, *flags])
+        assert done.exit_code == 0, done.output
+        if flags:
+            assert json.loads(done.stdout)[0]["data"] == DATA
+        else:
+            assert '"condition": "cloudy"' in done.output
 
 
 def test_team(tmp_path: Path) -> None:
