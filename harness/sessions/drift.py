@@ -5,15 +5,24 @@ Forty requests that repeat one changed sentence differ for one reason; the repor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent_core.messages import JsonObject
 from harness.sessions.format import ToolDefinition
-from harness.sessions.parts import Difference, Kind, compare_parts, compare_tools, parts_of
+from harness.sessions.parts import (
+    LANGUAGE,
+    Difference,
+    Kind,
+    compare_parts,
+    compare_tools,
+    parts_of,
+    tools_moved,
+)
 from harness.sessions.player import Player
+from harness.sessions.styles import other_script
+from harness.sessions.volatile import mask_of
 
 Severity = Literal["ignorable", "volatile", "warn", "fail"]
 
@@ -26,6 +35,7 @@ SEVERITY: dict[Kind, Severity] = {
     "schema": "warn",
     "message": "fail",  # the conversation is another one
     "history": "fail",
+    "style": "fail",  # every message is spelled in another way
     "option": "fail",  # the model is asked in another way
     "model": "fail",
     "url": "fail",
@@ -38,14 +48,7 @@ Below these are two that depend on the difference itself: `ignorable` (the same 
 other bytes) and `volatile` (only times, ids and the like differ).
 """
 
-_VOLATILE = (
-    ("TIME", re.compile(
-        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?"
-    )),
-    ("UUID", re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
-    ("CALL_ID", re.compile(r"\bcall_[A-Za-z0-9]{6,40}\b")),
-    ("TEMP_PATH", re.compile(r"/(?:tmp|var/folders)/[\w./\-]{1,200}")),
-)  # fmt: skip
+_TRANSLATED = frozenset({"description", "schema", "system", "user message"})
 _RANK: dict[Severity, int] = {"ignorable": 0, "volatile": 1, "warn": 2, "fail": 3}
 
 
@@ -153,17 +156,18 @@ def drift_of(
         diverged: the run left its way, so that requests too many or too few are no news.
     """
     roots = compare_tools(recorded_tools, tools) if tools is not None else []
-    groups: dict[tuple[str, bool], _Group] = {
-        (root.part, _masked(root) is not None): _Group(root) for root in roots
-    }
+    groups = {_key(root): _Group(root) for root in roots}
     known = (*recorded_tools, *(tools or ()))
     for number, served in enumerate(player.served, start=1):
         if served.sent is None or served.number is None:
             continue
         old, new = parts_of(player.request(served.number)), parts_of(served.sent)
-        for difference in compare_parts(old, new, known):
+        found = compare_parts(old, new, known)
+        if tools_moved(found):  # what changed in a tool is seen wherever the tool stands
+            found += roots
+        for difference in found:
             _file(groups, difference, number)
-    causes = [_cause(group) for group in groups.values()]
+    causes = [_cause(group) for group in _without_translations([*groups.values()])]
     causes += _respelled(player)
     causes += [] if diverged else _protocol(player)
     causes.sort(key=lambda cause: -_RANK[cause.severity])
@@ -179,8 +183,7 @@ def _file(groups: dict[tuple[str, bool], _Group], difference: Difference, number
     if not under:
         if difference.kind == "tool_text":  # the tool is the same: the prompt says it otherwise
             difference = replace(difference, kind="system", part="system text", tool=None)
-        key = (difference.part, _masked(difference) is not None)
-        under = [groups.setdefault(key, _Group(difference))]
+        under = [groups.setdefault(_key(difference), _Group(difference))]
     for group in under:
         if number not in group.requests[-1:]:
             group.requests.append(number)
@@ -188,6 +191,8 @@ def _file(groups: dict[tuple[str, bool], _Group], difference: Difference, number
 
 def _repeats(difference: Difference, root: Difference) -> bool:
     """Whether a difference follows from another: a tool's text, a message that quotes one."""
+    if difference is root:
+        return True
     if difference.kind == "tool_text":
         return root.tool == difference.tool
     if difference.kind != "message" or root.kind != "message" or root.part == difference.part:
@@ -196,9 +201,29 @@ def _repeats(difference: Difference, root: Difference) -> bool:
     return bool(was) and (difference.before or "").replace(was, now) == difference.after
 
 
+def _without_translations(groups: list[_Group]) -> list[_Group]:
+    """Put texts that are Chinese on one side only under the change of language, if there is one."""
+    language = next((each for each in groups if each.first.part == LANGUAGE), None)
+    if language is None:
+        return groups
+    kept = []
+    for group in groups:
+        first = group.first
+        translated = {first.kind, first.part} & _TRANSLATED
+        if translated and other_script(first.before or "", first.after or ""):
+            language.consequences |= {first.part: None, **group.consequences}
+        else:
+            kept.append(group)
+    return kept
+
+
+def _key(difference: Difference) -> tuple[str, bool]:
+    return difference.part, mask_of(difference.before, difference.after) is not None
+
+
 def _cause(group: _Group) -> Cause:
     first = group.first
-    mask = _masked(first)
+    mask = mask_of(first.before, first.after)
     return Cause(
         kind=first.kind,
         part=first.part,
@@ -209,19 +234,6 @@ def _cause(group: _Group) -> Cause:
         consequences=tuple(group.consequences),
         mask=mask,
     )
-
-
-def _masked(difference: Difference) -> str | None:
-    """The expression that hides a difference of times or ids, or None if more differs."""
-    before, after = difference.before, difference.after
-    if before is None or after is None:
-        return None
-    for name, pattern in _VOLATILE:
-        masked = pattern.sub(f"<{name}>", before), pattern.sub(f"<{name}>", after)
-        if masked[0] == masked[1]:
-            return pattern.pattern
-        before, after = masked
-    return None
 
 
 def _respelled(player: Player) -> Iterable[Cause]:

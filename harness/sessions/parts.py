@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
@@ -18,11 +18,15 @@ from harness.sessions.exchange import (
     without_empty_defaults,
 )
 from harness.sessions.format import ToolDefinition
+from harness.sessions.styles import Style, plain_message, plain_system, style_of
+from harness.sessions.volatile import hidden
 
 Kind = Literal[
     "body", "description", "history", "message", "model", "option", "order", "protocol", "schema",
-    "system", "tool", "tool_text", "url",
+    "style", "system", "tool", "tool_text", "url",
 ]  # fmt: skip
+
+LANGUAGE = "language of the prompts"
 
 _NOT_OPTIONS = frozenset({"model", "messages", "tools", "options"})
 _OBSERVATION_LABELS = tuple(texts.observation for texts in TEXTS.values())
@@ -56,15 +60,23 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A request taken apart; `body` is set when it is no chat request."""
+    """A request taken apart; `body` is set when it is no chat request.
+
+    `spoken` are the messages as they were sent, without the system prompt.
+    """
 
     url: str
     model: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[ToolDefinition, ...] = ()
     system: str = ""
-    messages: tuple[Said, ...] = ()
+    spoken: tuple[JsonObject, ...] = ()
     body: str | None = None
+
+    @property
+    def messages(self) -> tuple[Said, ...]:
+        """Everything that was said, but for the system prompt."""
+        return tuple(_said(self.spoken))
 
 
 def parts_of(request: Request) -> Parts:
@@ -86,7 +98,7 @@ def parts_of(request: Request) -> Parts:
         options={key: canonical_json(each) for key, each in options.items()},
         tools=tuple(_tools(value.get("tools"))),
         system="\n".join(system),
-        messages=tuple(_messages(each for each in said if each.get("role") != "system")),
+        spoken=tuple(each for each in said if each.get("role") != "system"),
     )
 
 
@@ -97,6 +109,13 @@ def compare_parts(old: Parts, new: Parts, tools: Sequence[ToolDefinition] = ()) 
         tools: definitions, old and new, that the system texts may describe.
     """
     found = [*_changed("url", "address", old.url, new.url)]
+    was, now = style_of(old.system), style_of(new.system)
+    if was is not None and now is not None and was != now:
+        found += _changed("style", "protocol of the prompts", was.protocol, now.protocol)
+        found += _changed("style", LANGUAGE, was.language, now.language)
+        if tools_moved(found):
+            old, new = _without_tools(old, tools), _without_tools(new, tools)
+        old, new = _in_plain_style(old, was), _in_plain_style(new, now)
     found += _changed("body", "body", old.body, new.body)
     found += _changed("model", "model", old.model, new.model)
     for key in [*old.options, *(each for each in new.options if each not in old.options)]:
@@ -105,6 +124,13 @@ def compare_parts(old: Parts, new: Parts, tools: Sequence[ToolDefinition] = ()) 
     found += _compare_system(old.system, new.system, tools)
     found += _compare_messages(old.messages, new.messages)
     return found
+
+
+def tools_moved(differences: Sequence[Difference]) -> bool:
+    """Whether the tools stand in the system text on one side and in the body on the other."""
+    return any(
+        each.kind == "style" and "native" in {each.before, each.after} for each in differences
+    )
 
 
 def compare_tools(old: Sequence[ToolDefinition], new: Sequence[ToolDefinition]) -> list[Difference]:
@@ -130,6 +156,18 @@ def compare_tools(old: Sequence[ToolDefinition], new: Sequence[ToolDefinition]) 
     return [*found, *_changed("order", "order of the tools", *orders)]
 
 
+def _without_tools(parts: Parts, tools: Sequence[ToolDefinition]) -> Parts:
+    """A request that says nothing of its tools, nor where a call in its text would end."""
+    system, _ = _split_system(parts.system, tools)
+    options = {key: each for key, each in parts.options.items() if key != "stop"}
+    return replace(parts, system=system, tools=(), options=options)
+
+
+def _in_plain_style(parts: Parts, style: Style) -> Parts:
+    spoken = tuple(plain_message(each, style) for each in parts.spoken)
+    return replace(parts, system=plain_system(parts.system, style), spoken=spoken)
+
+
 def _changed(
     kind: Kind, part: str, before: str | None, after: str | None, tool: str | None = None
 ) -> list[Difference]:
@@ -144,12 +182,12 @@ def _compare_system(old: str, new: str, tools: Sequence[ToolDefinition]) -> Iter
     for name in dict.fromkeys([*old_blocks, *new_blocks]):
         before, after = old_blocks.get(name), new_blocks.get(name)
         yield from _changed("tool_text", f"system text on tool `{name}`", before, after, name)
-    if old_text != new_text:
-        yield Difference("system", "system text", *_changed_lines(old_text, new_text))
-    elif list(old_blocks) != list(new_blocks) and set(old_blocks) == set(new_blocks):
-        yield Difference(
-            "order", "order of the tools", ", ".join(old_blocks), ", ".join(new_blocks)
-        )
+    for before, after in _changed_lines(old_text, new_text):
+        yield Difference("system", "system text", before, after)
+    common = [name for name in old_blocks if name in new_blocks]
+    reordered = [name for name in new_blocks if name in old_blocks]
+    orders = ", ".join(common), ", ".join(reordered)
+    yield from _changed("order", "order of the tools", *orders)
 
 
 def _split_system(text: str, tools: Sequence[ToolDefinition]) -> tuple[str, dict[str, str]]:
@@ -181,13 +219,26 @@ def _split_system(text: str, tools: Sequence[ToolDefinition]) -> tuple[str, dict
     return "\n".join(rest), blocks
 
 
-def _changed_lines(old: str, new: str) -> tuple[str, str]:
+def _changed_lines(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """The lines that differ; apart from them those in which only times and ids do."""
     before, after = old.splitlines(), new.splitlines()
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    changes = [each for each in matcher.get_opcodes() if each[0] != "equal"]
-    gone = [line for _, start, end, _, _ in changes for line in before[start:end]]
-    come = [line for _, _, _, start, end in changes for line in after[start:end]]
-    return "\n".join(gone), "\n".join(come)
+    matcher = SequenceMatcher(
+        None, [hidden(each) for each in before], [hidden(each) for each in after], autojunk=False
+    )
+    gone: list[str] = []
+    come: list[str] = []
+    volatile: list[tuple[str, str]] = []
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            gone += before[a:b]
+            come += after[c:d]
+        else:
+            pairs = zip(before[a:b], after[c:d], strict=True)
+            volatile += [(was, now) for was, now in pairs if was != now]
+    if gone or come:
+        yield "\n".join(gone), "\n".join(come)
+    if volatile:
+        yield "\n".join(was for was, _ in volatile), "\n".join(now for _, now in volatile)
 
 
 def _compare_messages(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Difference]:
@@ -208,7 +259,16 @@ def _compare_messages(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Diff
             continue
         for was, now in zip(gone, come, strict=True):
             label = now.label if was.label.endswith(" message") else was.label
-            yield from _changed("message", label, was.text, now.text)
+            for before_after in _changed_texts(was.text, now.text):
+                yield Difference("message", label, *before_after)
+
+
+def _changed_texts(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """A text that differs, whole; apart from it the lines in which only times and ids do."""
+    if old != new:
+        yield old, new
+    if hidden(old) != hidden(new):
+        yield from [each for each in _changed_lines(old, new) if hidden(each[0]) == hidden(each[1])]
 
 
 def _listed(messages: Sequence[Said]) -> str:
@@ -220,9 +280,9 @@ def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
     return next((i for i in range(length) if one[i] != other[i]), length)
 
 
-def _messages(said: Iterator[JsonObject]) -> Iterator[Said]:
+def _said(spoken: Iterable[JsonObject]) -> Iterator[Said]:
     asked = False
-    for each in said:
+    for each in spoken:
         role, content = str(each.get("role")), each.get("content")
         text = content if isinstance(content, str) else canonical_json(content)
         rest = {k: v for k, v in each.items() if k not in {"role", "content"} and v}
