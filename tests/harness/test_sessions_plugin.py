@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 # What pytest imports in this process is forgotten after each run, and numpy loads only once.
-import harness.demo.agents
+import harness.demo.agents  # noqa: F401
 import harness.sessions.testing  # noqa: F401
 from harness.faults import FaultServer, Received, Response
 from harness.sessions.cassette import load_session
