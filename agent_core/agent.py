@@ -48,7 +48,8 @@ class Agent:
         memory: which part of the history the model sees.
         protocol: `react-json`, `react-labels`, or `native` tool calls.
         language: of prompts, hints and labels.
-        examples: worked examples for the system prompt (`prompts.worked_example`).
+        examples: worked examples: texts stand in the system prompt (`prompts.worked_example`),
+            messages (`prompts.worked_turns`, for native calls) go ahead of a first question.
         instructions: your own text, put at the end of the system prompt.
         answer_schema: a JSON Schema or pydantic model; `RunResult.data` then holds the answer
             as data that fits it.
@@ -76,7 +77,7 @@ class Agent:
         clock: Clock | None = None,
         observers: Sequence[Observer] = (),
         name: str = "agent",
-        examples: Sequence[str] = (),
+        examples: Sequence[str | Message] = (),
         instructions: str = "",
         answer_schema: Schema | AnswerSchema | None = None,
         top_k: int = 3,
@@ -141,7 +142,7 @@ class Agent:
             {name: each for name, each in self.executor.definitions.items() if name in names},
             protocol=self.protocol,
             language=self.language,
-            examples=self.examples,
+            examples=[each for each in self.examples if isinstance(each, str)],
             extra=self.instructions,
         )
 

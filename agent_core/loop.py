@@ -78,7 +78,8 @@ class Run:
         self.shown: list[str] = []  # tools that the model has been told of
         self.api_tools: list[JsonObject] = []
         self.budget = Budget(agent.limits, agent.clock)
-        earlier = [each for each in history if each.role != "system"]
+        shown = [each for each in agent.examples if isinstance(each, Message)]
+        earlier = [each for each in history if each.role != "system"] or shown
         self.former = next((each for each in history if each.role == "system"), None)
         self.messages = [Message("system", agent.system_prompt), *earlier]
         self.task = len(self.messages)

@@ -23,6 +23,7 @@ __all__ = [
     "system_prompt",
     "tool_lines",
     "worked_example",
+    "worked_turns",
 ]
 
 STOP_STRINGS = ("\nObservation:", "\n观察")
@@ -157,3 +158,15 @@ def worked_example(
         lines += [said.content, observation_text([observation], language)]
     last = answer_message(answer[1], answer[0], protocol=protocol, language=language)
     return "\n".join([*lines, last.content])
+
+
+def worked_turns(
+    question: str, steps: Sequence[tuple[Action, str]], answer: str
+) -> tuple[Message, ...]:
+    """Write a worked example for native calls: an earlier turn of (action, observation) rounds."""
+    turns = [Message("user", question)]
+    for number, (action, observation) in enumerate(steps, start=1):
+        call = ToolCall(f"example_{number}", action.name, action.arguments)
+        turns.append(Message("assistant", "", tool_calls=(call,)))
+        turns.append(Message("tool", observation, tool_call_id=call.id, name=call.name))
+    return (*turns, Message("assistant", answer))

@@ -7,7 +7,7 @@ parameter that `agentrig record --param name=value` sets and the session file ke
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import requests
@@ -16,8 +16,8 @@ from agent_core.agent import Agent
 from agent_core.errors import ToolError
 from agent_core.gears import ChatModel, Clock, Embedder
 from agent_core.limits import Limits
-from agent_core.messages import Action, Chunk, JsonObject, Language, Protocol
-from agent_core.prompts import worked_example
+from agent_core.messages import Action, Chunk, JsonObject, Language, Message, Protocol
+from agent_core.prompts import worked_example, worked_turns
 from agent_core.rag import (
     DenseRetriever,
     LexicalRetriever,
@@ -43,10 +43,8 @@ def knowledge_chunks() -> list[Chunk]:
     return chunks
 
 
-def examples(protocol: Protocol, language: Language) -> tuple[str, ...]:
+def examples(protocol: Protocol, language: Language) -> tuple[str | Message, ...]:
     """Two worked examples, about nothing that a recorded session asks."""
-    if protocol == "native":  # the server's template shows the model how to call
-        return ()
     if language == "zh":
         question, thoughts, answer = (
             "巴黎现在多云吗？另外12乘12等于多少？",
@@ -57,7 +55,6 @@ def examples(protocol: Protocol, language: Language) -> tuple[str, ...]:
             ),
             "巴黎现在多云，11摄氏度；12乘12等于144。",
         )
-        thanks = ("谢谢你！", ("不需要工具。", "不客气，随时可以再问我。"))
     else:
         question, thoughts, answer = (
             "Is it cloudy in Paris? And what is 12 times 12?",
@@ -69,7 +66,6 @@ def examples(protocol: Protocol, language: Language) -> tuple[str, ...]:
             ),
             "It is cloudy in Paris, 11 degrees Celsius; 12 times 12 is 144.",
         )
-        thanks = ("Thank you!", ("No tool is needed.", "You are welcome. Ask me anything."))
     city = "巴黎" if language == "zh" else "Paris"
     weather = {"city": city, "temperature": 11, "unit": "celsius", "condition": "cloudy"}
     rounds = [
@@ -80,11 +76,30 @@ def examples(protocol: Protocol, language: Language) -> tuple[str, ...]:
         ),
         (thoughts[1], Action("calculator", {"expression": "12 * 12"}), "144"),
     ]
-    end = (thoughts[2], answer)
-    return (
-        worked_example(question, rounds, end, protocol=protocol, language=language),
-        worked_example(thanks[0], [], thanks[1], protocol=protocol, language=language),
-    )
+    last = small_talk(protocol, language)
+    return (*_example(question, rounds, (thoughts[2], answer), protocol, language), *last)
+
+
+def small_talk(protocol: Protocol, language: Language) -> tuple[str | Message, ...]:
+    """A worked example that needs no tool."""
+    if language == "zh":
+        thanks, end = "谢谢你！", ("不需要工具。", "不客气，随时可以再问我。")
+    else:
+        thanks, end = "Thank you!", ("No tool is needed.", "You are welcome. Ask me anything.")
+    return _example(thanks, [], end, protocol, language)
+
+
+def _example(
+    question: str,
+    rounds: Sequence[tuple[str, Action, str]],
+    end: tuple[str, str],
+    protocol: Protocol,
+    language: Language,
+) -> tuple[str | Message, ...]:
+    if protocol == "native":
+        turns = [(action, observation) for _, action, observation in rounds]
+        return worked_turns(question, turns, end[1])
+    return (worked_example(question, rounds, end, protocol=protocol, language=language),)
 
 
 INSTRUCTIONS: dict[Language, str] = {
@@ -188,5 +203,5 @@ def embedded(
         language=language,
         clock=clock,
         name="embedded",
-        examples=examples(protocol, language)[1:],
+        examples=small_talk(protocol, language),
     )

@@ -15,6 +15,7 @@ from agent_core.errors import ConfigError, ModelError, RetrievalError, ServerErr
 from agent_core.events import Ended, Started, ToolStarted, watching
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import (
+    Action,
     FinalAnswer,
     FormatError,
     Hit,
@@ -25,6 +26,7 @@ from agent_core.messages import (
     Usage,
 )
 from agent_core.models import ScriptedModel
+from agent_core.prompts import worked_turns
 from agent_core.tools import FunctionCallExecutor, FunctionDefinition, define
 
 SEARCH = (
@@ -139,6 +141,20 @@ class TestAnswers:
         agent.run("two?", first.messages)
         roles = [each.role for each in model.requests[1].messages]
         assert roles == ["system", "user", "assistant", "user"]
+
+    def test_native_examples_are_turns_ahead_of_the_first_question_only(self) -> None:
+        """They are messages, go ahead once, and stay where they are in a second turn."""
+        turns = worked_turns("x?", [(Action("search", {"query": "x"}), "an x")], "It is an x.")
+        model = ScriptedModel(["one", "two"])
+        agent = Agent(model, [search], protocol="native", examples=["Be brief.", *turns])
+        first = agent.run("one?")
+        agent.run("two?", first.messages)
+        shown = [each.content for each in model.requests[1].messages]
+        assert "Be brief." in shown[0]
+        assert shown[1:] == ["x?", "", "an x", "It is an x.", "one?", "one", "two?"]
+        call, answer = model.requests[0].messages[2:4]
+        assert call.tool_calls[0].id == answer.tool_call_id
+        assert "It is an x." not in shown[0]
 
     def test_an_answer_that_was_cut_says_so(self) -> None:
         """It is an answer, but a reader must know that there is no end to it."""
