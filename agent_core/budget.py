@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from threading import Lock
 
 from agent_core.gears import Clock
@@ -13,7 +14,16 @@ from agent_core.messages import Usage
 from agent_core.tools.runner import running_call
 
 _current: ContextVar[Budget | None] = ContextVar("agent_core_budget", default=None)
+_counting: ContextVar[tuple[Spent, ...]] = ContextVar("agent_core_spent", default=())
 _lock = Lock()  # one for all: two children must not take the same last step
+
+
+@dataclass(slots=True)
+class Spent:
+    """Steps and tokens that were used up."""
+
+    steps: int = 0
+    tokens: int = 0
 
 
 class Budget:
@@ -72,17 +82,26 @@ class Budget:
                 return StopReason.TIME_LIMIT
             if self._no_tokens_left():
                 return StopReason.TOKEN_LIMIT
-            for each in self._all():
-                each.steps += 1
+            self._count(steps=1)
         return None
 
     def spend(self, usage: Usage, *, aside: bool = False) -> None:
         """Count the tokens of one model call; `aside` for one outside the steps."""
         with _lock:
-            for each in self._all():
-                each.tokens += usage.total
+            self._count(tokens=usage.total)
             if aside:
                 self.aside += usage
+
+    def charge(self, spent: Spent) -> None:
+        """Count what a run inside this one spent when it was recorded, and does not spend now."""
+        with _lock:
+            self._count(steps=spent.steps, tokens=spent.tokens)
+
+    def _count(self, *, steps: int = 0, tokens: int = 0) -> None:
+        counts: list[Budget | Spent] = [*self._all(), *_counting.get()]
+        for each in counts:
+            each.steps += steps
+            each.tokens += tokens
 
     def _all(self) -> Iterator[Budget]:
         each: Budget | None = self
@@ -105,3 +124,14 @@ class Budget:
 def current_budget() -> Budget | None:
     """The budget of the run that this code is part of, or None outside a run."""
     return _current.get()
+
+
+@contextmanager
+def counting() -> Iterator[Spent]:
+    """Count what runs that begin inside the block spend, in whichever thread."""
+    spent = Spent()
+    token = _counting.set((*_counting.get(), spent))
+    try:
+        yield spent
+    finally:
+        _counting.reset(token)

@@ -3,7 +3,7 @@
 The block says who asked what of which model and what came of it; the cassette holds the
 exchanges. Stock vcrpy loads the file and replays it; a stock cassette loads here and is a file
 without the block. `FORMAT_VERSION` counts changes of the block that older readers would
-misread.
+misread; `harness.sessions.migrate` reads the versions before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from agent_core.messages import JsonObject, JsonValue, Language, Protocol, Role, ToolFailureKind
 from harness.sessions.exchange import Exchange
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Api = Literal["ollama", "openai"]
 ErrorKind = Literal["refused", "connect_timeout", "timeout", "reset", "cut"]
@@ -76,10 +76,18 @@ class Turn(_Block):
     history: list[SavedMessage] = Field(default_factory=list)
 
 
+class Acceptance(_Block):
+    """A change of the agent that was taken over offline: the model was not asked again."""
+
+    at: str
+    causes: list[str]
+
+
 class Provenance(_Block):
     """Where the recording comes from.
 
     Attributes:
+        accepted: what was taken over without asking the model again, the oldest first.
         derived: says what was done to a recording when it is not as the server sent it.
     """
 
@@ -88,6 +96,7 @@ class Provenance(_Block):
     server: str | None = None
     model_digest: str | None = None
     derived: str | None = None
+    accepted: list[Acceptance] = Field(default_factory=list)
 
 
 class ToolDefinition(_Block):
@@ -112,6 +121,7 @@ class TapedCall(_Block):
     Attributes:
         arguments: as the tool got them: coerced, validated, defaults filled in.
         at, seconds: when it ended, from the start of the session, and how long it ran.
+        steps, tokens: what agents inside the tool spent of the run's limits.
     """
 
     tool: str
@@ -120,6 +130,8 @@ class TapedCall(_Block):
     failure: Failure | None = None
     at: float = 0.0
     seconds: float = 0.0
+    steps: int = 0
+    tokens: int = 0
 
 
 class TapedHit(_Block):

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from threading import Event, Lock
 from typing import Any, Protocol, runtime_checkable
 
+from agent_core.budget import Spent, counting, current_budget
 from agent_core.gears import LongTerm, Retriever, ToolExecutor, ToolRunner
 from agent_core.messages import Chunk, Hit, JsonObject, JsonValue, ToolFailure
 from agent_core.tools.definition import FunctionDefinition
@@ -121,11 +122,14 @@ class RecordingRunner:
         began = self._clock.elapsed()
         token = inside_call.set(number)
         try:
-            value = self._runner.run(tool, arguments, timeout=timeout, cancel=cancel)
+            with counting() as spent:
+                value = self._runner.run(tool, arguments, timeout=timeout, cancel=cancel)
         finally:
             inside_call.reset(token)
         ended = self._clock.elapsed()
-        call = _taped(tool.name, arguments, value, at=ended, seconds=round(ended - began, 3))
+        call = _taped(tool.name, arguments, value).model_copy(
+            update={"at": ended, "seconds": round(ended - began, 3), **asdict(spent)}
+        )
         self._on_call(call)
         self._keep(number, call)
         return value
@@ -219,13 +223,16 @@ class RecordingLongTerm(RecordingRetriever):
 
 
 def played(call: TapedCall) -> JsonValue | ToolFailure:
-    """What a recorded call gives."""
+    """What a recorded call gives; the run that it belongs to pays for the agents inside it."""
+    budget = current_budget()
+    if budget is not None:
+        budget.charge(Spent(call.steps, call.tokens))
     if call.failure is None:
         return call.value
     return ToolFailure(call.failure.kind, call.failure.type, call.failure.message)
 
 
-def _taped(tool: str, arguments: JsonObject, value: Any, *, at: float, seconds: float) -> TapedCall:
+def _taped(tool: str, arguments: JsonObject, value: Any) -> TapedCall:
     failure = None
     if isinstance(value, ToolFailure):
         failure = Failure(**asdict(value))
@@ -236,8 +243,6 @@ def _taped(tool: str, arguments: JsonObject, value: Any, *, at: float, seconds: 
         arguments=redactor.value(arguments),
         value=redactor.value(value),
         failure=failure,
-        at=at,
-        seconds=seconds,
     )
 
 

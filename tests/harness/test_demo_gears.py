@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent_core.events import Ended, RunStarted, Started
+from agent_core.limits import Limits
 from agent_core.messages import RunResult
 from agent_core.models import ScriptedModel
 from agent_core.streaming import AnswerPiece
@@ -122,6 +123,25 @@ def test_team(tmp_path: Path) -> None:
     assert watch.agents == ["lead", "researcher", "writer", "checker"]
     assert last(done).answer == "A mild day in Paris."
     assert len(last(done).steps) == 4
+
+
+@pytest.mark.parametrize("limit", [{"max_steps": 4}, {"token_limit": 400}])
+def test_what_the_team_spends_counts_in_a_replay(tmp_path: Path, limit: dict[str, int]) -> None:
+    """A researcher that is not run again has used up the lead's steps and tokens all the same."""
+
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        return gears.team(*args, **kwargs).replace(limits=Limits(**limit))
+
+    replies = [
+        act("researcher", task="Weather in Paris?"), WEATHER, "Final Answer: cloudy, 11 degrees",
+        act("writer", task="cloudy, 11 degrees"),
+    ]  # fmt: skip
+    if "token_limit" in limit:  # 99 tokens a reply
+        replies.append("Final Answer: A mild day.")
+    done = recorded(tmp_path, factory, replies)
+    assert str(last(done).stop_reason) == next(iter(limit))
+    assert done.file.session is not None
+    assert (done.file.session.tape[0].steps, done.file.session.tape[0].tokens) == (2, 198)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
