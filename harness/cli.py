@@ -21,6 +21,7 @@ COMMANDS = {
     "bench": ("harness.bench.cli", "Measure retrievers on your own documents and questions."),
     "fuzz": ("harness.fuzz.cli", "Fuzz a parser, arguments, a loop, a chunker."),
     "sweep": ("harness.faults.cli", "Let things go wrong in recorded sessions, step by step."),
+    "doctor": ("harness.doctor", "See what stands ready: packages, sessions, servers."),
 }
 """Command name to the module that holds it (as `<name>_command`) and its one-line help."""
 
