@@ -70,9 +70,25 @@ RepeatVerdict = Literal["run", "refuse", "stop"]
 
 
 def fingerprint(name: str, arguments: dict[str, Any]) -> str:
-    """Identify an action by its tool and canonical arguments; ids and key order do not matter."""
-    canonical = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True, default=repr)
+    """Identify an action by its tool and canonical arguments.
+
+    Neither the order of keys nor `2.0` for `2` matters.
+    """
+    canonical = json.dumps(
+        [name, _whole(arguments)], sort_keys=True, ensure_ascii=True, default=repr
+    )
     return hashlib.sha256(canonical.encode("utf-8")).hexdigest()[:16]
+
+
+def _whole(value: Any) -> Any:
+    """The same value with whole numbers as integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    return value
 
 
 class RepeatGuard:

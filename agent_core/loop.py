@@ -7,15 +7,15 @@ from dataclasses import asdict
 from threading import Event
 from typing import TYPE_CHECKING, TypeAlias
 
+from agent_core.acting import Round
 from agent_core.asking import Asking
 from agent_core.budget import Budget
 from agent_core.catalogue import MORE_TOOLS, choose_tools
 from agent_core.errors import ModelError, RetrievalError
 from agent_core.events import ParseEnded, ParseStarted, RunStarted, StepEnded, StepStarted, scope
 from agent_core.gears import OnText
-from agent_core.limits import RepeatGuard, StopReason, fingerprint
+from agent_core.limits import RepeatGuard, StopReason
 from agent_core.messages import (
-    Action,
     Actions,
     FinalAnswer,
     FormatError,
@@ -28,17 +28,12 @@ from agent_core.messages import (
     RunResult,
     Step,
     StepNote,
-    ToolFailure,
-    ToolFailureKind,
     Usage,
-    with_ids,
 )
-from agent_core.parallel import chains_of, run_parallel
 from agent_core.parsing import ReplyScanner
 from agent_core.prompts import (
     STOP_STRINGS,
     TEXTS,
-    Texts,
     action_message,
     answer_message,
     observation_text,
@@ -170,21 +165,19 @@ class Run:
         with scope(StepStarted(index)) as step_scope:
             reply, notes = self._ask()
             parsed = self._parse(reply)
-            observations: list[Observation] = []
-            keys: list[str] = []
+            decision = parsed.decision
+            asked = Round(self, decision.actions if isinstance(decision, Actions) else (), index)
             try:
                 if self.cancel.is_set():  # a reply that the cancellation cut decides nothing
                     outcome: FinalAnswer | StopReason | None = StopReason.CANCELLED
                 else:
-                    outcome = self._decide(reply, parsed, index, observations, keys)
+                    outcome = self._decide(reply, parsed, asked)
             finally:  # a step that Ctrl-C interrupts is part of the partial result
-                notes += [_abandoned(each) for each in observations if _timed_out(each)]
                 seconds = self.agent.clock.monotonic() - began
-                step = Step(index, reply, parsed, tuple(observations), seconds, tuple(notes))
+                all_notes = (*notes, *asked.notes)
+                step = Step(index, reply, parsed, asked.observations, seconds, all_notes)
                 self.steps.append(step)
-            firsts = [self.guard.first_step(key) for key in keys]
-            repeats = tuple(first if first != index else None for first in firsts)
-            step_scope.end(StepEnded(step, tuple(keys), repeats))
+            step_scope.end(StepEnded(step, asked.keys, asked.repeats))
         return outcome
 
     def _ask(self) -> tuple[Reply, list[StepNote]]:
@@ -216,18 +209,13 @@ class Run:
         return parsed
 
     def _decide(
-        self,
-        reply: Reply,
-        parsed: ParsedReply,
-        index: int,
-        observations: list[Observation],
-        keys: list[str],
+        self, reply: Reply, parsed: ParsedReply, asked: Round
     ) -> FinalAnswer | StopReason | None:
         """Follow the decision; append to the history what the model has to see of it."""
         agent, decision = self.agent, parsed.decision
         if isinstance(decision, Actions):
             self.format_errors = self.empty_replies = 0
-            return self._act(decision.actions, parsed.thought, index, observations, keys)
+            return self._act(asked, parsed.thought)
         if isinstance(decision, FinalAnswer) and (decision.labelled or agent.protocol == "native"):
             said = answer_message(
                 decision.text, parsed.thought, protocol=agent.protocol, language=agent.language
@@ -255,82 +243,20 @@ class Run:
         self.messages += [Message("assistant", said), Message("user", hint)]
         return reason if over else None
 
-    def _act(
-        self,
-        asked: Sequence[Action],
-        thought: str | None,
-        index: int,
-        observations: list[Observation],
-        keys: list[str],
-    ) -> StopReason | None:
+    def _act(self, asked: Round, thought: str | None) -> StopReason | None:
         """Run the actions and answer every one of them in the history."""
         agent = self.agent
-        actions = with_ids(asked, index)
-        said = action_message(actions, thought, protocol=agent.protocol, language=agent.language)
-        outcomes: list[Observation | None] = [None] * len(actions)
+        said = action_message(
+            asked.actions, thought, protocol=agent.protocol, language=agent.language
+        )
         try:
-            keys += [fingerprint(each.name, each.arguments) for each in actions]
-            reason = self._judge(actions, keys, index, outcomes)
-            self._execute(actions, keys, outcomes)
+            reason = asked.act()
         finally:  # also when Ctrl-C comes while a tool runs: the history stays well-formed
-            observations += [
-                seen or self._not_run(action, "cancelled", self._texts.cancelled)
-                for seen, action in zip(outcomes, actions, strict=True)
-            ]
-            self._append_round(said, observations)
-        for seen in observations:
-            if self.agent.catalogue is not None and seen.tool == MORE_TOOLS and seen.ok:
-                self.show_tools(self.agent.catalogue.described_in(seen.text))
+            self._append_round(said, asked.observations)
+        for seen in asked.observations:
+            if agent.catalogue is not None and seen.tool == MORE_TOOLS and seen.ok:
+                self.show_tools(agent.catalogue.described_in(seen.text))
         return reason
-
-    @property
-    def _texts(self) -> Texts:
-        return TEXTS[self.agent.language]
-
-    def _judge(
-        self,
-        actions: Sequence[Action],
-        keys: Sequence[str],
-        index: int,
-        outcomes: list[Observation | None],
-    ) -> StopReason | None:
-        """Refuse what was repeated too often; say so if that ends the run."""
-        reason = None
-        for number, (action, key) in enumerate(zip(actions, keys, strict=True)):
-            verdict = self.guard.judge(key, index)
-            definition = self.definitions.get(action.name)
-            if verdict == "run" or (definition and definition.repeatable):
-                continue
-            text = self._texts.repeated.format(times=self.guard.times(key))
-            outcomes[number] = self._not_run(action, "repeated", text)
-            if verdict == "stop":
-                reason = StopReason.REPEATED_ACTION
-        return reason
-
-    def _execute(
-        self, actions: Sequence[Action], keys: Sequence[str], outcomes: list[Observation | None]
-    ) -> None:
-        """Run what was not refused; parallel native calls at the same time.
-
-        Identical calls wait for one another, so that a replay gives each its own result.
-        """
-        waiting = [number for number, seen in enumerate(outcomes) if seen is None]
-
-        def call(number: int, cancel: Event) -> Observation:
-            if cancel.is_set():
-                return self._not_run(actions[number], "cancelled", self._texts.cancelled)
-            left = self.budget.seconds_left()
-            return self.agent.executor.execute(actions[number], timeout=left, cancel=cancel)
-
-        if self.agent.protocol == "native" and len(waiting) > 1:
-            run_parallel(chains_of(waiting, keys), call, outcomes, cancel=self.cancel)
-        else:
-            for number in waiting:
-                outcomes[number] = call(number, self.cancel)
-
-    def _not_run(self, action: Action, kind: ToolFailureKind, text: str) -> Observation:
-        failure = ToolFailure(kind, kind, text)
-        return Observation(action.id, action.name, text, ok=False, error=failure)
 
     def _append_round(self, said: Message, observations: Sequence[Observation]) -> None:
         self.messages.append(said)
@@ -348,13 +274,3 @@ def _brief(question: str) -> str:
     """A question as a hint repeats it: one line, not too long."""
     line = " ".join(question.split())
     return line if len(line) <= _BRIEF_CHARS else line[:_BRIEF_CHARS] + "…"
-
-
-def _timed_out(observation: Observation) -> bool:
-    return observation.error is not None and observation.error.kind == "timeout"
-
-
-def _abandoned(observation: Observation) -> StepNote:
-    return StepNote(
-        "tool_abandoned", f"tool {observation.tool!r} is past its time and was left behind"
-    )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agent_core.errors import ConfigError
-from agent_core.limits import fingerprint
 from agent_core.messages import Actions, Message, Step, Usage
+from agent_core.tools import identify
 
 if TYPE_CHECKING:
     from agent_core.loop import Run
@@ -122,4 +122,4 @@ def _judge_again(run: Run, step: Step) -> None:
     """Count the actions of a step, as when they were asked for."""
     if isinstance(step.parsed.decision, Actions):
         for action in step.parsed.decision.actions:
-            run.guard.judge(fingerprint(action.name, action.arguments), step.index)
+            run.guard.judge(identify(action, run.definitions.get(action.name)), step.index)

@@ -1,5 +1,6 @@
 """Tools: what they are, how their arguments are made valid, how they are run."""
 
+from agent_core.tools.arguments import identify
 from agent_core.tools.calculator import calculator
 from agent_core.tools.coercion import coerce
 from agent_core.tools.current_time import current_time
@@ -24,6 +25,7 @@ __all__ = [
     "coerce",
     "current_time",
     "define",
+    "identify",
     "inert",
     "jsonable",
     "running_call",

@@ -13,18 +13,15 @@ from typing import Any
 from agent_core.errors import ConfigError, ToolError
 from agent_core.events import ToolEnded, ToolStarted, scope
 from agent_core.gears import ToolRunner
-from agent_core.limits import fingerprint
 from agent_core.messages import (
     Action,
-    Coercion,
     JsonObject,
     JsonValue,
     Language,
     Observation,
     ToolFailure,
 )
-from agent_core.tools.coercion import coerce
-from agent_core.tools.defaults import fill_defaults
+from agent_core.tools.arguments import key_of, prepare
 from agent_core.tools.definition import FunctionDefinition, define
 from agent_core.tools.inert import inert
 from agent_core.tools.jsonable import clean_text, cut_middle, describe_exception, jsonable
@@ -109,8 +106,8 @@ class FunctionCallExecutor:
             timeout: what is left of the run, in seconds; a tool's own timeout may be shorter.
             cancel: set it to stop waiting for the tool.
         """
-        with scope(ToolStarted(action, _fingerprint(action))) as execution:
-            call = _Call(self, action)
+        call = _Call(self, action)
+        with scope(ToolStarted(action, key_of(action, call.prepared))) as execution:
             observation = call.execute(timeout, cancel)
             execution.end(ToolEnded(observation, call.raw))
         return observation
@@ -123,22 +120,28 @@ class _Call:
         self.executor = executor
         self.action = action
         self.texts = TEXTS[executor.language]
-        self.coercions: tuple[Coercion, ...] = ()
+        self.definition = executor.definitions.get(action.name)
+        self.prepared = (
+            prepare(self.definition, action.arguments, executor.language)
+            if self.definition is not None
+            else None
+        )
         self.arguments: JsonObject | None = None
         self.raw: JsonValue = None
         self.seconds = 0.0
 
     def execute(self, timeout: float | None, cancel: Event | None) -> Observation:
-        definition = self.executor.definitions.get(self.action.name)
-        if definition is None:
+        if self.definition is None or self.prepared is None:
             return self._failed(self._unknown())
-        prepared = self._prepare(definition)
-        if isinstance(prepared, ToolFailure):
-            return self._failed(prepared)
-        refusal = self._refusal(definition, prepared)
+        definition, arguments = self.definition, self.prepared.value
+        if self.prepared.errors:
+            problems = explain(self.prepared.errors, self.executor.language)
+            return self._failed(ToolFailure("invalid_arguments", "InvalidArguments", problems))
+        assert isinstance(arguments, dict)
+        refusal = self._refusal(definition, arguments)
         if refusal is not None:
             return self._failed(refusal)
-        outcome = self._run(definition, prepared, timeout, cancel)
+        outcome = self._run(definition, arguments, timeout, cancel)
         if isinstance(outcome, ToolFailure):
             return self._failed(outcome)
         self.raw = outcome
@@ -151,24 +154,6 @@ class _Call:
         if near:
             message += self.texts.did_you_mean.format(name=near[0])
         return ToolFailure("unknown_tool", "UnknownTool", message)
-
-    def _prepare(self, definition: FunctionDefinition) -> JsonObject | ToolFailure:
-        """Coerce, fill in defaults, validate."""
-        given: JsonValue = self.action.arguments
-        if given is None or (isinstance(given, str) and given.strip() in {"", "null"}):
-            self.coercions, given = (Coercion("$", given, {}),), {}
-        validator = definition.validator
-        errors = validator.unsafe(given, self.executor.language)
-        if not errors:
-            value, changes = coerce(validator, given)
-            self.coercions += changes
-            value = fill_defaults(validator, value)
-            errors = validator.errors(value, self.executor.language)
-        if errors:
-            problems = explain(errors, self.executor.language)
-            return ToolFailure("invalid_arguments", "InvalidArguments", problems)
-        assert isinstance(value, dict)
-        return value
 
     def _refusal(self, definition: FunctionDefinition, arguments: JsonObject) -> ToolFailure | None:
         if definition.approve is None:
@@ -233,7 +218,7 @@ class _Call:
             text=capped,
             ok=error is None,
             error=error,
-            coercions=self.coercions,
+            coercions=self.prepared.coercions if self.prepared else (),
             dropped=dropped,
             seconds=self.seconds,
             truncated_from=total if text_was_cut else None,
@@ -246,13 +231,6 @@ def _json(value: JsonValue) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):  # a runner of someone else's gave what is no JSON
         return json.dumps(jsonable(value), ensure_ascii=False)
-
-
-def _fingerprint(action: Action) -> str:
-    try:
-        return fingerprint(action.name, action.arguments)
-    except (ValueError, RecursionError):  # circular or bottomless; validation refuses it
-        return ""
 
 
 def _without(value: JsonValue, keys: frozenset[str], path: Path, dropped: list[str]) -> JsonValue:

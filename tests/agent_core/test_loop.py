@@ -316,6 +316,48 @@ class TestRepetition:
         assert refused.error is not None
         assert refused.error.kind == "repeated"
 
+    @pytest.mark.parametrize(
+        "spellings",
+        [
+            ('{"n": 5}', '{"n": "5"}', '{"n": 5.0}'),
+            ('{"n": 5}', '{"n": 5, "unit": "m"}', '{"unit": "m", "n": "５"}'),
+            ('{"n": 5, "flags": [true]}', '{"n": 5, "flags": ["true"]}', '{"n": 5, "flags": true}'),
+        ],
+        ids=["numbers", "defaults", "nested"],
+    )
+    def test_the_same_call_spelled_otherwise_is_a_repetition(
+        self, spellings: tuple[str, ...]
+    ) -> None:
+        """What counts is what the tool is called with, after coercion and with defaults."""
+        calls: list[Any] = []
+
+        def measure(n: int, unit: str = "m", flags: list[bool] | None = None) -> str:
+            """Measure."""
+            calls.append((n, unit, flags))
+            return "done"
+
+        actions = [f'Action: {{"name": "measure", "parameters": {each}}}' for each in spellings]
+        result = run(*actions, ANSWER, tools=[measure])
+        assert [step.observations[0].ok for step in result.steps[:3]] == [True, True, False]
+        assert len(set(map(str, calls))) == 1
+        assert len(calls) == 2
+
+    def test_values_that_are_not_the_same_are_no_repetition(self) -> None:
+        """A text "5" is not the text "05", and true is not 1; a refused call stands for itself."""
+
+        def find(key: str, limit: int = 1) -> str:
+            """Find."""
+            return key
+
+        spellings = ('{"key": "5"}', '{"key": "05"}', '{"key": "5", "limit": 2}',
+                     '{"key": "5", "limit": true}')  # fmt: skip
+        actions = [f'Action: {{"name": "find", "parameters": {each}}}' for each in spellings]
+        result = run(*actions, ANSWER, tools=[find])
+        kinds = [step.observations[0].error for step in result.steps[:4]]
+        assert kinds[:3] == [None] * 3
+        assert kinds[3] is not None
+        assert kinds[3].kind == "invalid_arguments"
+
     def test_one_reply_with_many_identical_calls_is_no_loop_yet(self) -> None:
         """Two run and the rest is refused; only who does it again although told is stopped."""
         calls: list[str] = []
