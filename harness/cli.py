@@ -17,6 +17,7 @@ COMMANDS = {
     "serve": ("harness.sessions.serve_cli", "Serve recorded sessions as a fake model server."),
     "replay": ("harness.sessions.cli", "Replay sessions offline; say what changed and why."),
     "lint": ("harness.sessions.lint_cli", "Look for what is wrong with recorded files."),
+    "minimize": ("harness.minimize.cli", "Shrink a failing session to the smallest that fails."),
     "trace": ("harness.trace.cli", "Look at traces: a tree, an explanation, a difference, a page."),
     "bench": ("harness.bench.cli", "Measure retrievers on your own documents and questions."),
     "fuzz": ("harness.fuzz.cli", "Fuzz a parser, arguments, a loop, a chunker."),
