@@ -303,17 +303,17 @@ def watching(*observers: Observer) -> Iterator[None]:
             _observers.reset(token)
 
 
-class scope:  # noqa: N801 - used like a function: `with scope(StepStarted(1)) as step:`
+class scope(Scope):  # noqa: N801 - used like a function: `with scope(StepStarted(1)) as step:`
     """Tell the observers that something begins and, when the block is left, how it ended.
 
     A block left by an exception ends with `Failed`, unless `end` was called before.
     """
 
-    __slots__ = ("_event", "_scope", "_tokens")
+    __slots__ = ("_event", "_tokens")
 
     def __init__(self, event: Started) -> None:
+        self.ending = None
         self._event = event
-        self._scope = Scope()
         self._tokens: list[tuple[_Watched, Any]] = []
 
     def __enter__(self) -> Scope:
@@ -323,12 +323,12 @@ class scope:  # noqa: N801 - used like a function: `with scope(StepStarted(1)) a
         except BaseException as interrupt:  # Ctrl-C inside an observer: end what has begun
             self._close(Failed(interrupt))
             raise
-        return self._scope
+        return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not self._tokens:
             return
-        ending = self._scope.ending
+        ending = self.ending
         if ending is None:
             ending = Failed(error if error is not None else RuntimeError("scope was never ended"))
         self._close(ending)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from agent_core import events
 from agent_core.errors import ModelError
 from agent_core.messages import (
-    Action,
     Actions,
     Coercion,
     FormatError,
-    Reply,
+    Ignored,
+    Repair,
     Timings,
 )
 from harness import semconv
@@ -57,15 +57,19 @@ def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
     reply = event.reply
     attributes: Attributes = {
         "harness.reply.chars": len(reply.text),
-        "harness.reply.sha256": digest(reply.text),
-        **_tokens(reply),
-        **_timings(reply.timings, reply.usage.completion_tokens),
+        "harness.reply.sha256": run.digest(reply.text),
     }
+    put(attributes, semconv.INPUT_TOKENS, reply.usage.prompt_tokens)
+    put(attributes, semconv.OUTPUT_TOKENS, reply.usage.completion_tokens)
+    if reply.usage.estimated:
+        attributes["harness.usage.estimated"] = True
+    _put_timings(attributes, reply.timings, reply.usage.completion_tokens)
     if reply.model:
         attributes[semconv.RESPONSE_MODEL] = name(reply.model)
     if reply.finish_reason:
-        attributes[semconv.FINISH_REASONS] = [name(reply.finish_reason)]
-        attributes["harness.finish_reason"] = name(reply.finish_reason)
+        reason = name(reply.finish_reason)
+        attributes[semconv.FINISH_REASONS] = [reason]
+        attributes["harness.finish_reason"] = reason
     if reply.tool_calls:
         attributes["harness.reply.tool_calls"] = len(reply.tool_calls)
     if event.attempts > 1:
@@ -74,29 +78,24 @@ def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
         attributes["harness.reply.thinking_chars"] = len(reply.thinking)
     if reply.cut_by_client:
         attributes["harness.reply.cut_by_client"] = True
-    run.put_json(attributes, semconv.OUTPUT_MESSAGES, [reply_parts(reply)])
+    if run.capture.on:
+        run.put_json(attributes, semconv.OUTPUT_MESSAGES, [reply_parts(reply)])
     run.count("llm_calls")
     return Closing(attributes, "llm.call", level="warning" if event.attempts > 1 else "info")
 
 
-def _tokens(reply: Reply) -> Attributes:
-    attributes: Attributes = {}
-    put(attributes, semconv.INPUT_TOKENS, reply.usage.prompt_tokens)
-    put(attributes, semconv.OUTPUT_TOKENS, reply.usage.completion_tokens)
-    if reply.usage.estimated:
-        attributes["harness.usage.estimated"] = True
-    return attributes
-
-
-def _timings(timings: Timings, generated: int | None) -> Attributes:
-    attributes: Attributes = {}
-    for key in ("total", "load", "prompt_eval", "eval"):
-        seconds = getattr(timings, key)
-        put(attributes, f"harness.ollama.{key}_ms", seconds and round(seconds * 1_000, 3))
+def _put_timings(attributes: Attributes, timings: Timings, generated: int | None) -> None:
+    for key, seconds in (
+        ("harness.ollama.total_ms", timings.total),
+        ("harness.ollama.load_ms", timings.load),
+        ("harness.ollama.prompt_eval_ms", timings.prompt_eval),
+        ("harness.ollama.eval_ms", timings.eval),
+    ):
+        if seconds is not None:
+            attributes[key] = round(seconds * 1_000, 3)
     put(attributes, semconv.TIME_TO_FIRST_CHUNK, timings.first_chunk)
     if timings.eval and generated:
         attributes["harness.tokens_per_second"] = round(generated / timings.eval, 2)
-    return attributes
 
 
 def _attempt(event: events.AttemptEnded, run: RunState) -> Closing:
@@ -120,44 +119,47 @@ def _attempt(event: events.AttemptEnded, run: RunState) -> Closing:
 def _parse(event: events.ParseEnded, run: RunState) -> Closing:
     parsed = event.parsed
     decision = parsed.decision
-    repairs = Counter(name(each.kind) for each in parsed.repairs)
-    ignored = Counter(name(each.kind) for each in parsed.ignored)
     failed = isinstance(decision, FormatError)
-    outcome = "failed" if failed else "repaired" if repairs else "ok"
+    outcome = "failed" if failed else "repaired" if parsed.repairs else "ok"
     attributes: Attributes = {
         semconv.PARSE_OUTCOME: outcome,
         semconv.PARSE_DECISION: decision_of(parsed),
-        **{f"harness.repair.{kind}": number for kind, number in repairs.items()},
-        **{f"harness.ignored.{kind}": number for kind, number in ignored.items()},
     }
-    if repairs:
-        attributes[semconv.PARSE_REPAIRS] = [
-            f"{name(each.kind)}@{name(str(each.where))}" for each in parsed.repairs
-        ]
-        run.count("repairs", len(parsed.repairs))
-        values = [[each.kind, each.before, each.after] for each in parsed.repairs]
-        run.put_json(attributes, "harness.parse.repair_values", values)
-    if ignored:
-        attributes[semconv.PARSE_IGNORED] = sorted(ignored)
-        attributes["harness.ignored.chars"] = sum(len(each.text) for each in parsed.ignored)
-        values = [[each.kind, each.text] for each in parsed.ignored]
-        run.put_json(attributes, "harness.parse.ignored_values", values)
+    if parsed.repairs:
+        _put_repairs(attributes, parsed.repairs, run)
+    if parsed.ignored:
+        _put_ignored(attributes, parsed.ignored, run)
     run.put_text(attributes, "harness.parse.thought", parsed.thought)
-    attributes |= _actions(decision.actions if isinstance(decision, Actions) else (), run)
+    if isinstance(decision, Actions):  # a name that is not registered is text of the model
+        asked = [name(each.name) if each.name in run.tools else "?" for each in decision.actions]
+        attributes["harness.parse.tools"] = asked
     if not isinstance(decision, FormatError):
-        return Closing(
-            attributes, f"parse.{outcome}", level="warning" if repairs or ignored else "info"
-        )
+        level = "warning" if parsed.repairs or parsed.ignored else "info"
+        return Closing(attributes, f"parse.{outcome}", level=level)
     attributes[semconv.PARSE_ERROR] = decision.code
     run.put_text(attributes, semconv.ERROR_MESSAGE, decision.message)
     run.count("format_errors")
     return Closing(attributes, "parse.failed", (decision.code, decision.code), "warning")
 
 
-def _actions(actions: Iterable[Action], run: RunState) -> Attributes:
-    """The tools that were asked for; a name that is not registered is text of the model."""
-    names = [name(each.name) if each.name in run.tools else "?" for each in actions]
-    return {"harness.parse.tools": names} if names else {}
+def _put_repairs(attributes: Attributes, repairs: Sequence[Repair], run: RunState) -> None:
+    kinds = [name(each.kind) for each in repairs]
+    attributes |= {f"harness.repair.{kind}": n for kind, n in Counter(kinds).items()}
+    attributes[semconv.PARSE_REPAIRS] = [
+        f"{kind}@{name(str(each.where))}" for kind, each in zip(kinds, repairs, strict=True)
+    ]
+    run.count("repairs", len(repairs))
+    values = [[each.kind, each.before, each.after] for each in repairs]
+    run.put_json(attributes, "harness.parse.repair_values", values)
+
+
+def _put_ignored(attributes: Attributes, ignored: Sequence[Ignored], run: RunState) -> None:
+    kinds = Counter(name(each.kind) for each in ignored)
+    attributes |= {f"harness.ignored.{kind}": n for kind, n in kinds.items()}
+    attributes[semconv.PARSE_IGNORED] = sorted(kinds)
+    attributes["harness.ignored.chars"] = sum(len(each.text) for each in ignored)
+    values = [[each.kind, each.text] for each in ignored]
+    run.put_json(attributes, "harness.parse.ignored_values", values)
 
 
 def _tool(event: events.ToolEnded, run: RunState) -> Closing:

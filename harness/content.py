@@ -34,7 +34,10 @@ def digest(text: str) -> str:
 
 def name(text: str, limit: int = NAME_CHARS) -> str:
     """A short text that may stand on a span or in a record: redacted, valid UTF-8, cut."""
-    return cut(utf8(redactor.text(text)), limit)
+    clean = redactor.text(text)
+    if not clean.isascii():
+        clean = utf8(clean)
+    return clean if len(clean) <= limit else cut(clean, limit)
 
 
 def cut(text: str, limit: int) -> str:
@@ -49,7 +52,7 @@ def attribute(value: Any, limit: int = NAME_CHARS) -> Attribute:
     """Any value as OpenTelemetry takes it; what it would refuse becomes JSON text."""
     if isinstance(value, str):
         return name(value, limit)
-    if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63):
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63):
         return value
     if isinstance(value, bytes):
         return name(str(plain(value)), limit)
@@ -115,12 +118,11 @@ def reply_parts(reply: Reply) -> dict[str, Any]:
     return {"role": "assistant", "parts": parts}
 
 
-def message_digest(message: Message) -> tuple[int, str]:
-    """Characters and digest of all that a message holds."""
-    text = message.content
-    if message.tool_calls:
-        text += to_json([[call.name, call.arguments] for call in message.tool_calls])
-    return len(text), digest(f"{message.role}\n{text}")
+def message_text(message: Message) -> str:
+    """All that a message holds beside its role."""
+    if not message.tool_calls:
+        return message.content
+    return message.content + to_json([[call.name, call.arguments] for call in message.tool_calls])
 
 
 def _call_part(call: ToolCall) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class Metrics:
     """The instruments, on the global meter provider unless another is given."""
 
     def __init__(self, provider: metrics.MeterProvider | None = None) -> None:
+        self._provider = provider
         meter = metrics.get_meter(semconv.SCOPE, meter_provider=provider)
         seconds = semconv.SECONDS_BUCKETS
         self._durations: dict[type, metrics.Histogram] = {
@@ -40,6 +41,11 @@ class Metrics:
             "{token}",
             explicit_bucket_boundaries_advisory=semconv.TOKEN_BUCKETS,
         )
+
+    def wanted(self) -> bool:
+        """Whether anybody takes them: the providers of the API itself only stand in for one."""
+        provider = self._provider or metrics.get_meter_provider()
+        return type(provider).__module__.split(".")[:2] != ["opentelemetry", "metrics"]
 
     def record(
         self, event: events.Started, attributes: Mapping[str, Attribute], seconds: float

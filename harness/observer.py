@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,7 @@ class _Open:
     inside: Context
     began: float
     attributes: Mapping[str, Attribute]
-    bound: Mapping[str, Token[Any]] = field(default_factory=dict)
+    bound: Mapping[str, Token[Any]] | None = None
 
 
 class RunObserver:
@@ -91,7 +91,18 @@ class RunObserver:
     def started(self, event: events.Started) -> _Open | None:
         """Begin a span inside the current one and make it the current one."""
         try:
-            return self._started(event)
+            before = _healed_context()
+            run = before.get(_RUN)
+            outer = run if isinstance(run, RunState) else None
+            if outer and (outer.owner is not self or outer.silent):
+                return None  # the observer of an outer agent sees this event too
+            if isinstance(event, events.RunStarted):
+                return self._begin_run(event, self._new_run(event, outer), before)
+            if outer is None:
+                return None
+            if isinstance(event, events.StepStarted):
+                outer.step = event.index
+            return self._begin(event, outer, before, _opening(event, outer))
         except Exception as error:
             _trouble(error)
             return None
@@ -106,20 +117,6 @@ class RunObserver:
             _trouble(error)
         finally:
             _leave(token)
-
-    def _started(self, event: events.Started) -> _Open | None:
-        before = _healed_context()
-        run = otel_context.get_value(_RUN, before)
-        outer = run if isinstance(run, RunState) else None
-        if outer and (outer.owner is not self or outer.silent):
-            return None  # the observer of an outer agent sees this event too
-        if isinstance(event, events.RunStarted):
-            return self._begin(event, self._new_run(event, outer), before)
-        if outer is None:
-            return None
-        if isinstance(event, events.StepStarted):
-            outer.step = event.index
-        return self._begin(event, outer, before)
 
     def _new_run(self, event: events.RunStarted, outer: RunState | None) -> RunState:
         logger = self._logger
@@ -136,24 +133,39 @@ class RunObserver:
             tracer=tracer,
         )
 
-    def _begin(self, event: events.Started, run: RunState, before: Context) -> _Open:
-        name_, kind, attributes = _opening(event, run)
+    def _begin_run(self, event: events.RunStarted, run: RunState, before: Context) -> _Open:
+        run.measured = self._metrics.wanted()
+        opened = _opening(event, run)
+        attributes = opened.attributes | self._extra
         links = []
+        good = self._last_good(event.agent)
+        if good:
+            links = [Link(context_of(good), {"harness.link": "last_good_run"})]
+            attributes |= changes_since(good, attributes)
+        opened = Opening(opened.name, opened.kind, attributes)
+        return self._begin(event, run, before, opened, links)
+
+    def _begin(
+        self,
+        event: events.Started,
+        run: RunState,
+        before: Context,
+        opened: Opening,
+        links: Sequence[Link] = (),
+    ) -> _Open:
+        span = run.tracer.start_span(opened.name, before, opened.kind, opened.attributes, links)
+        inside = trace.set_span_in_context(span, before)
         if isinstance(event, events.RunStarted):
-            attributes |= self._extra
-            good = self._last_good(event.agent)
-            if good:
-                links = [Link(context_of(good), {"harness.link": "last_good_run"})]
-                attributes |= changes_since(good, attributes)
-        span = run.tracer.start_span(name_, before, kind, attributes, links)
-        inside = otel_context.set_value(_RUN, run, trace.set_span_in_context(span, before))
-        token = _Open(event, run, span, before, inside, time.perf_counter(), attributes)
+            inside = otel_context.set_value(_RUN, run, inside)
+        token = _Open(event, run, span, before, inside, time.perf_counter(), opened.attributes)
         try:
             otel_context.attach(inside)
-            token.bound = _bind(event, run)
-            if isinstance(event, events.RunStarted):
+            if isinstance(event, events.StepStarted):
+                token.bound = structlog.contextvars.bind_contextvars(step=event.index)
+            elif isinstance(event, events.RunStarted):
+                token.bound = structlog.contextvars.bind_contextvars(run_id=run.id)
                 run.silent = not span.is_recording() and run.logger is None
-                _record(token, "run.start", "info", attributes)
+                _record(token, "run.start", "info", opened.attributes)
         except BaseException:  # Ctrl-C in here: nobody would get the token that ends the span
             _leave(token)
             raise
@@ -161,14 +173,18 @@ class RunObserver:
 
     def _describe(self, token: _Open, event: events.Ended) -> None:
         seconds = time.perf_counter() - token.began
-        attributes, record, error, level = _closing(token.event, event, token.run)
+        run = token.run
+        attributes, record, error, level = _closing(token.event, event, run)
         if error is not None:
             attributes[semconv.ERROR_TYPE] = error[0]
             token.span.set_status(Status(StatusCode.ERROR, error[1]))
         token.span.set_attributes(attributes)
+        if run.logger is None and not run.measured:
+            return
         everything = {**token.attributes, **attributes, "ms": round(seconds * 1_000, 3)}
         _record(token, record, level, everything)
-        self._metrics.record(token.event, everything, seconds)
+        if run.measured:
+            self._metrics.record(token.event, everything, seconds)
 
 
 def _record(token: _Open, event: str, level: str, attributes: Mapping[str, Attribute]) -> None:
@@ -211,19 +227,10 @@ def _version() -> str:
     return version("agentrig")
 
 
-def _bind(event: events.Started, run: RunState) -> Mapping[str, Token[Any]]:
-    """Let the records of tools carry the ids too; they run in copies of this context."""
-    if isinstance(event, events.RunStarted):
-        return structlog.contextvars.bind_contextvars(run_id=run.id)
-    if isinstance(event, events.StepStarted):
-        return structlog.contextvars.bind_contextvars(step=event.index)
-    return {}
-
-
 def _healed_context() -> Context:
     """The current context; not that of a run that ended elsewhere and could not restore it."""
     current = otel_context.get_current()
-    run = otel_context.get_value(_RUN, current)
+    run = current.get(_RUN)
     if not isinstance(run, RunState) or not run.over:
         return current
     otel_context.attach(run.outside)
@@ -241,11 +248,13 @@ def _leave(token: _Open) -> None:
     current = otel_context.get_current()
     if isinstance(token.event, events.RunStarted):
         token.run.over = True
-        if otel_context.get_value(_RUN, current) is not token.run:
+        if current.get(_RUN) is not token.run:
             return
     elif current is not token.inside:
         return
     otel_context.attach(token.before)
+    if not token.bound:
+        return
     try:
         structlog.contextvars.reset_contextvars(**token.bound)
     except ValueError:  # bound in another context: there is nothing to restore in this one

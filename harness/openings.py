@@ -59,6 +59,22 @@ def _step(event: events.StepStarted, _: RunState) -> Opening:
 
 
 def _model_call(event: events.ModelCallStarted, run: RunState) -> Opening:
+    prompt, new = run.prompt.update(event.messages)
+    attributes = run.request.described(event, _request) | prompt
+    if run.chunks.waiting:
+        whole, part = run.chunks.seen_in(new)
+        if whole:
+            attributes[semconv.PROMPT_CHUNK_IDS] = [name(each) for each in whole]
+        if part:
+            attributes[semconv.CUT_CHUNK_IDS] = [name(each) for each in part]
+    if run.capture.on:
+        run.put_messages(attributes)
+        if event.tools:
+            run.put_json(attributes, semconv.TOOL_DEFINITIONS, list(event.tools))
+    return Opening(f"chat {name(event.model)}", SpanKind.CLIENT, attributes)
+
+
+def _request(event: events.ModelCallStarted) -> Attributes:
     attributes: Attributes = {
         semconv.OPERATION: "chat",
         semconv.PROVIDER: name(event.provider),
@@ -73,17 +89,7 @@ def _model_call(event: events.ModelCallStarted, run: RunState) -> Opening:
         attributes["harness.tools_sent"] = len(event.tools)
     if event.context_window is not None:
         attributes[semconv.CONTEXT_WINDOW] = event.context_window
-    prompt, new = run.prompt.update(event.messages)
-    attributes |= prompt
-    whole, part = run.chunks.seen_in(new)
-    if whole:
-        attributes[semconv.PROMPT_CHUNK_IDS] = [name(each) for each in whole]
-    if part:
-        attributes[semconv.CUT_CHUNK_IDS] = [name(each) for each in part]
-    run.put_messages(attributes)
-    if event.tools:
-        run.put_json(attributes, semconv.TOOL_DEFINITIONS, list(event.tools))
-    return Opening(f"chat {name(event.model)}", SpanKind.CLIENT, attributes)
+    return attributes
 
 
 def _attempt(event: events.AttemptStarted, _: RunState) -> Opening:
@@ -100,12 +106,12 @@ def _attempt(event: events.AttemptStarted, _: RunState) -> Opening:
     return Opening(name(event.method), SpanKind.CLIENT, attributes)
 
 
-def _parse(event: events.ParseStarted, _: RunState) -> Opening:
+def _parse(event: events.ParseStarted, run: RunState) -> Opening:
     text = event.reply.text
     attributes: Attributes = {
         "harness.protocol": event.protocol,
         "harness.reply.chars": len(text),
-        "harness.reply.sha256": digest(text),
+        "harness.reply.sha256": run.digest(text),
     }
     return Opening("harness.parse", SpanKind.INTERNAL, attributes)
 

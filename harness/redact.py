@@ -57,14 +57,15 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with every secret replaced."""
-        if len(text) > _REMEMBERED_CHARS:
-            return self._replaced(text)
         known = self._known
-        if text not in known:
-            if len(known) >= _REMEMBERED_TEXTS:
-                known.clear()
-            known[text] = self._replaced(text)
-        return known.get(text) or self._replaced(text)  # another thread may have cleared it
+        clean = known.get(text)
+        if clean is None:
+            clean = self._replaced(text)
+            if len(text) <= _REMEMBERED_CHARS:
+                if len(known) >= _REMEMBERED_TEXTS:
+                    known.clear()
+                known[text] = clean
+        return clean
 
     def _replaced(self, text: str) -> str:
         found = self._find(text)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from threading import Lock
 from typing import Any
@@ -13,17 +11,18 @@ from uuid import uuid4
 from opentelemetry.context import Context
 from opentelemetry.trace import Tracer
 
-from agent_core.events import RunStarted
+from agent_core.events import ModelCallStarted, RunStarted
 from agent_core.messages import Hit, Message
 from harness import semconv
 from harness.content import (
     ATTRIBUTE_CHARS,
     Attribute,
     Capture,
-    message_digest,
+    digest,
     message_parts,
+    message_text,
 )
-from harness.plain import to_json
+from harness.plain import plain, to_json
 
 Attributes = dict[str, Attribute]
 
@@ -36,6 +35,7 @@ class RunState:
         over: the run has ended.
         logger: takes the records of this run, or None.
         silent: nobody takes its spans or its records.
+        measured: somebody takes its metrics.
         step: index of the current step, None before the first.
         failed_step: the step that an exception ended.
         totals: what is counted over the run.
@@ -63,17 +63,20 @@ class RunState:
         self.logger = logger
         self.tracer = tracer
         self.silent = False
+        self.measured = False
         self.step: int | None = None
         self.failed_step: int | None = None
-        self.prompt = PromptHistory(capture)
+        self.request = LastRequest()
+        self.digest = LastDigest()
+        self.prompt = PromptHistory(capture, self.digest)
         self.chunks = RetrievedChunks()
-        self.totals: Counter[str] = Counter()
+        self.totals: dict[str, int] = {}
         self._lock = Lock()
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a total; tools may run at the same time."""
         with self._lock:
-            self.totals[what] += number
+            self.totals[what] = self.totals.get(what, 0) + number
 
     def put_text(self, attributes: Attributes, key: str, text: str | None) -> None:
         """Write a text that is content, if content is on."""
@@ -97,35 +100,77 @@ class RunState:
             self._put(attributes, semconv.INPUT_MESSAGES, self.prompt.captured())
 
 
+class LastDigest:
+    """The digest of a text: a reply is hashed once, though a call, a parse and a prompt have it."""
+
+    def __init__(self) -> None:
+        self._last = ("", digest(""))  # one pair: tools may run at the same time
+
+    def __call__(self, text: str) -> str:
+        """`sha256:` and 64 hex digits."""
+        known, found = self._last
+        if text is not known:
+            found = digest(text)
+            self._last = (text, found)
+        return found
+
+
+class LastRequest:
+    """What is sent along with a prompt seldom changes, so it is described once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, Attributes] = (None, {})
+
+    def described(
+        self, event: ModelCallStarted, describe: Callable[[ModelCallStarted], Attributes]
+    ) -> Attributes:
+        """The attributes of all in this event that is no message."""
+        key = (
+            event.model, event.provider, event.url, event.stream, event.context_window,
+            len(event.tools), event.options,
+        )  # fmt: skip
+        known, attributes = self._last
+        if key != known:
+            attributes = describe(event)
+            self._last = ((*key[:-1], plain(event.options)), attributes)  # theirs may change
+        return attributes
+
+
 class PromptHistory:
     """Describes each prompt by what is new in it.
 
     A history grows at its end, so a message is hashed and captured once, whatever its length.
     """
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: Capture, digest_of: LastDigest) -> None:
         self._capture = capture
-        self._messages: list[Message] = []
+        self._digest = digest_of
+        self._messages: tuple[Message, ...] = ()
+        self._start_over()
+
+    def _start_over(self) -> None:
         self._hash = sha256()
         self._chars = 0
         self._fragments: list[str] = []
         self._was_cut = False
 
-    def update(self, messages: Sequence[Message]) -> tuple[Attributes, list[Message]]:
+    def update(self, messages: Sequence[Message]) -> tuple[Attributes, Sequence[Message]]:
         """The attributes of this prompt, and its messages that the last one did not have."""
+        now = tuple(messages)
         known = len(self._messages)
-        grew = len(messages) >= known and all(map(operator.is_, self._messages, messages))
+        grew = now[:known] == self._messages
         if not grew:
             known = 0
-            self._messages, self._hash, self._chars, self._fragments = [], sha256(), 0, []
-        new = list(messages[known:])
-        lines = [self._append(message) for message in new]
+            self._start_over()
+        self._messages = now
+        new = now[known:]
+        # One text: an array costs more, and no store searches in arrays.
+        lines = "; ".join([self._append(message) for message in new])
         attributes: Attributes = {
-            "harness.prompt.messages": len(messages),
+            "harness.prompt.messages": len(now),
             "harness.prompt.chars": self._chars,
             "harness.prompt.sha256": "sha256:" + self._hash.hexdigest(),
-            # One text: an array costs more, and no store searches in arrays.
-            "harness.prompt.new": "; ".join(lines),
+            "harness.prompt.new": lines,
         }
         if not grew:
             attributes["harness.prompt.rewritten"] = True  # trimmed: the server's cache is lost
@@ -147,41 +192,43 @@ class PromptHistory:
 
     def _append(self, message: Message) -> str:
         """Take a message in; its role, characters and the first 16 digits of its digest."""
-        size, fingerprint = message_digest(message)
-        self._hash.update(fingerprint.encode("ascii"))
-        self._chars += size
-        self._messages.append(message)
+        text = message_text(message)
+        fingerprint = self._digest(text).removeprefix("sha256:")
+        self._hash.update(f"{message.role} {fingerprint}\n".encode("utf-8", "surrogatepass"))
+        self._chars += len(text)
         if self._capture.on:
             third = ATTRIBUTE_CHARS[self._capture.mode] // 3  # so that the first two always fit
             fragment, was_cut = self._capture.json(message_parts(message), limit=third)
             self._fragments.append(fragment)
             self._was_cut |= was_cut
-        return f"{message.role} {size} {fingerprint.removeprefix('sha256:')[:16]}"
+        return f"{message.role} {len(text)} {fingerprint[:16]}"
 
 
 class RetrievedChunks:
-    """Which retrieved chunks reach a prompt, and which only in part."""
+    """Which retrieved chunks reach a prompt, and which only in part.
+
+    Attributes:
+        waiting: texts of the chunks that the next prompt is expected to hold, by their ids.
+    """
 
     _BEGINNING = 60  # characters by which a chunk that was cut is recognised
 
     def __init__(self) -> None:
-        self._waiting: dict[str, str] = {}
+        self.waiting: dict[str, str] = {}
 
     def add(self, hits: Sequence[Hit]) -> None:
         """Expect these in the next prompt."""
         for hit in hits:
-            self._waiting[hit.chunk.id] = hit.chunk.text.strip()
+            self.waiting[hit.chunk.id] = hit.chunk.text.strip()
 
     def seen_in(self, new: Sequence[Message]) -> tuple[list[str], list[str]]:
         """Ids of the chunks that stand in these messages as a whole, and in part."""
-        if not self._waiting:
-            return [], []
         text = "\n".join(message.content for message in new)
         whole, part = [], []
-        for identity, chunk in self._waiting.items():
+        for identity, chunk in self.waiting.items():
             if any(form in text for form in (chunk, to_json(chunk)[1:-1])):
                 whole.append(identity)
             elif any(form[: self._BEGINNING] in text for form in (chunk, to_json(chunk)[1:-1])):
                 part.append(identity)
-        self._waiting = {}
+        self.waiting = {}
         return whole, part
