@@ -9,7 +9,10 @@ from agent_core.messages import Action, Coercion, JsonValue, Language
 from agent_core.tools.coercion import coerce
 from agent_core.tools.defaults import fill_defaults
 from agent_core.tools.definition import FunctionDefinition
-from agent_core.tools.wording import ArgumentError
+from agent_core.tools.schema import Path, json_path
+from agent_core.tools.wording import ArgumentError, Wording
+
+_FLOAT_BITS = 1024  # an integer of more is beyond every float
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,41 @@ def prepare(definition: FunctionDefinition, given: JsonValue, language: Language
         return Prepared(given, coercions, errors)
     value, changes = coerce(validator, given)
     value = fill_defaults(validator, value)
-    return Prepared(value, (*coercions, *changes), validator.errors(value, language))
+    errors = validator.errors(value, language) or _too_large(definition, value, language)
+    return Prepared(value, (*coercions, *changes), errors)
+
+
+def _too_large(
+    definition: FunctionDefinition, value: JsonValue, language: Language
+) -> tuple[ArgumentError, ...]:
+    """Integers that a schema takes for a number, but no float can hold."""
+    stack: list[tuple[Path, JsonValue]] = [((), value)]
+    large: dict[Path, int] = {}
+    while stack:
+        path, each = stack.pop()
+        if isinstance(each, dict):
+            stack += (((*path, key), child) for key, child in each.items())
+        elif isinstance(each, list):
+            stack += (((*path, n), child) for n, child in enumerate(each))
+        elif isinstance(each, int) and each.bit_length() > _FLOAT_BITS:
+            large[path] = each
+    if not large or not isinstance(value, dict):
+        return ()
+    from pydantic import ValidationError  # noqa: PLC0415 - 100 ms, and this is rare
+
+    try:
+        definition.convert(value)
+    except ValidationError as error:
+        words = Wording(definition.parameters, language)
+        refused = [tuple(each["loc"]) for each in error.errors(include_url=False)]
+        return tuple(
+            ArgumentError(
+                json_path(path), words.word("float"), words.word("digits", len(str(abs(each))))
+            )
+            for path, each in large.items()
+            if path in refused
+        )
+    return ()
 
 
 def identify(action: Action, definition: FunctionDefinition | None) -> str:

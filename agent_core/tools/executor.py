@@ -143,6 +143,8 @@ class _Call:
             return self._failed(refusal)
         outcome = self._run(definition, arguments, timeout, cancel)
         if isinstance(outcome, ToolFailure):
+            if outcome.kind == "invalid_arguments":  # its own types refused them: it did not run
+                self.arguments = None
             return self._failed(outcome)
         self.raw = outcome
         return self._succeeded(definition, outcome)

@@ -19,6 +19,7 @@ from typing import Any
 
 from agent_core.messages import JsonObject, JsonValue
 from agent_core.scrub import mask, scrub
+from agent_core.tools.schema import json_path
 
 MAX_CHARS = 1_000_000
 """Characters of a result that are kept; more would only be cut later."""
@@ -28,6 +29,7 @@ TOO_DEEP = "<nested too deep>"
 CUT = "<cut: too long>"
 
 _MAX_DEPTH = 50
+_REFUSAL_CHARS = 2_000
 _HEAD = 0.7  # of a text that is cut, this part is its beginning
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _ESCAPE_SEQUENCE = re.compile(
@@ -81,6 +83,18 @@ def cut_middle(text: str, limit: int, marker: str = "…") -> str:
         return text[:limit]
     head = math.ceil(room * _HEAD)
     return text[:head] + marker + text[len(text) - (room - head) :]
+
+
+def describe_refusal(error: BaseException) -> str:
+    """Why the types of a function refuse its arguments: a line for each place, as for a schema."""
+    if type(error).__name__ != "ValidationError" or not hasattr(error, "errors"):
+        return describe_exception(error)
+    details = error.errors(include_input=False, include_url=False, include_context=False)
+    lines = (
+        f"- {json_path(each['loc'])}: {each['msg'].removeprefix('Value error, ')}"
+        for each in details
+    )
+    return cut_middle(clean_text(scrub("\n".join(lines)[:_REFUSAL_CHARS])), _REFUSAL_CHARS)
 
 
 def _validation_message(error: Any) -> str:

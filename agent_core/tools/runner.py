@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_core.messages import JsonObject, JsonValue, ToolFailure
 from agent_core.tools.definition import FunctionDefinition
-from agent_core.tools.jsonable import describe_exception, jsonable
+from agent_core.tools.jsonable import describe_exception, describe_refusal, jsonable
 
 _POLL = 0.02  # seconds between two looks at the cancel event
 _MAX_ASYNC_ITEMS = 10_000
@@ -102,7 +102,7 @@ class _Work:
         try:
             values = self.tool.convert(self.arguments)
         except Exception as error:  # a validator of the tool's own types refused
-            return ToolFailure("invalid_arguments", type(error).__name__, describe_exception(error))
+            return ToolFailure("invalid_arguments", type(error).__name__, describe_refusal(error))
         result = self.tool.function(**values)
         if inspect.isawaitable(result) or isinstance(result, AsyncIterator):
             import asyncio  # noqa: PLC0415 - 40 ms that only such tools need

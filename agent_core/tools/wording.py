@@ -49,6 +49,8 @@ _WORDS: dict[str, tuple[str, str]] = {
     "rule": ("a value that satisfies '{}'", "满足 '{}' 的值"),
     "depth": (f"at most {MAX_DEPTH} levels", f"至多 {MAX_DEPTH} 层"),
     "deeper": ("deeper nesting", "更深的嵌套"),
+    "float": ("a number between -1.8e308 and 1.8e308", "-1.8e308 与 1.8e308 之间的数"),
+    "digits": ("integer ({} digits)", "integer（{} 位）"),
     "json": ("a JSON value", "JSON 值"),
     "line": ("- {path}: expected {expected}, got {got}", "- {path}：应为 {expected}，实际 {got}"),
     "more": ("- and {} more", "- 另有 {} 处"),

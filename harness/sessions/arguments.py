@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 from pydantic import ValidationError
@@ -21,6 +21,7 @@ from harness.sessions.errors import SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
 from harness.sessions.record import Plan
 from harness.sessions.sources import resolved
+from harness.workers import NoCluster, WorkError
 
 if TYPE_CHECKING:
     from harness.content import ContentMode
@@ -59,6 +60,13 @@ trace_options = _options(
 allow_option = click.option(
     "--allow", multiple=True, metavar="MODULE",
     help="A module or package whose factories a session file may name.",
+)  # fmt: skip
+
+workers_options = _options(
+    click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1,
+                 show_default="one per core", help="Processes on this machine."),
+    click.option("--dask", metavar="ADDRESS",
+                 help="Have it done by the workers of this Dask scheduler instead."),
 )  # fmt: skip
 
 
@@ -128,7 +136,7 @@ def traced(
     extra = {} if session is None else {"harness.session_path": str(session)}
     with ExitStack() as stack:
         if log is not None:
-            logs.configure(stack.enter_context(log.open("ab")))
+            logs.configure(stack.enter_context(_opened(log)))
             extra["harness.log_path"] = str(log)
         try:
             with telemetry.session(
@@ -138,6 +146,16 @@ def traced(
         except telemetry.ExportError as error:
             click.echo(f"Error: {error}", err=True)
             leave(FAILED)
+
+
+def _opened(log: Path) -> BinaryIO:
+    try:
+        return log.open("ab")
+    except OSError as error:
+        raise click.BadParameter(
+            f"cannot write to {str(log)!r} ({error.strerror}); expected a file in an existing folder",
+            param_hint="--log",
+        ) from error
 
 
 @contextmanager
@@ -153,10 +171,10 @@ def exit_codes() -> Iterator[None]:
         for each in error.errors(include_url=False, include_input=False):
             _complain(f"{'.'.join(map(str, each['loc']))}: {each['msg']}")
         leave(USAGE)
-    except ConnectionFailed as error:
+    except (ConnectionFailed, NoCluster) as error:
         _complain(str(error))
         leave(UNREACHABLE)
-    except (SessionError, ConfigError, OSError) as error:
+    except (SessionError, ConfigError, WorkError, OSError) as error:
         _complain(str(error))
         leave(USAGE)
 

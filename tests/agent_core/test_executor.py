@@ -612,3 +612,40 @@ def test_eight_threads_share_one_executor() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize(("language", "word"), [("en", "between"), ("zh", "之间")])
+def test_an_integer_beyond_every_float_is_refused_with_its_path(language: Any, word: str) -> None:
+    """Where an integer is declared it is fine; where a float is, the model is told the bounds."""
+
+    def measure(count: int, height: float = 1.0, others: list[float] | None = None) -> str:
+        """Measure."""
+        return str(count)
+
+    executor = FunctionCallExecutor([measure], language=language)
+    assert executor.execute(Action("measure", {"count": 10**400})).ok
+    large = {"count": 1, "height": 10**400, "others": [2, -(10**309)]}
+    seen = executor.execute(Action("measure", large))
+    assert seen.error is not None
+    assert seen.error.kind == "invalid_arguments"
+    assert seen.arguments is None
+    assert "$.height" in seen.text
+    assert "$.others[1]" in seen.text
+    assert "401" in seen.text
+    assert word in seen.text
+
+
+def test_what_a_type_of_the_tool_refuses_has_its_path() -> None:
+    """A validator's own words, where they belong; the tool is not said to have been called."""
+
+    def greet(people: list[Even]) -> str:
+        """Greet."""
+        return "hello"
+
+    definition = define(greet, name="greet")
+    seen = FunctionCallExecutor([definition]).execute(
+        Action("greet", {"people": [{"n": 2}, {"n": 777}]})
+    )
+    assert "- $.people[1].n: " in seen.text
+    assert "777" not in seen.text
+    assert seen.arguments is None

@@ -341,3 +341,13 @@ def test_help_has_examples(command: str) -> None:
     done = agentrig(command, "--help")
     assert done.exit_code == 0
     assert f"\n    agentrig {command}" in done.output
+
+
+def test_a_log_that_cannot_be_written_names_its_option(tmp_path: Path) -> None:
+    """Wrong usage, before anything is asked."""
+    three_steps(tmp_path / "s.yaml")
+    for command in (["replay", tmp_path / "s.yaml"], ["run", ASSISTANT, "Q?", "--model", "m"]):
+        done = agentrig(*command, "--log", tmp_path / "none" / "log.jsonl")
+        assert done.exit_code == 2
+        assert "--log: cannot write to" in done.output
+        assert "existing folder" in done.output
