@@ -1,7 +1,7 @@
 """Minimize: take parts out of a failing session as long as it fails in the same way.
 
 Turns first, then steps, then tools, history, passages and tool results, last the texts by lines
-and by words, each by delta debugging. Every candidate is settled (`derive`) and replayed
+and by words, each by delta debugging. Every candidate is settled (`settle`) and replayed
 offline. The same session and agent give the same result, unless the time is up before the end.
 """
 
@@ -16,10 +16,11 @@ from typing import TypeVar
 from agent_core.errors import ConfigError
 from agent_core.messages import JsonObject
 from harness.minimize.ddmin import ddmin
-from harness.minimize.derive import Derived, Draft, begin, settle, with_steps
+from harness.minimize.draft import Derived, Draft, begin, with_steps
 from harness.minimize.failure import Failure, failure_of
 from harness.minimize.layout import RecordedStep, layout_of
 from harness.minimize.reuse import built_once
+from harness.minimize.settle import settle
 from harness.minimize.texts import parts_of
 from harness.redact import redactor
 from harness.sessions.errors import SessionError

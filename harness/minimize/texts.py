@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from agent_core.messages import JsonValue
-from harness.minimize.derive import Derived, Draft, same_parts
+from harness.minimize.draft import Derived, Draft, same_parts
 from harness.minimize.layout import RecordedStep, chat_takes, layout_of
 from harness.minimize.merge import dumped, with_body
 from harness.sessions.conversion import api_of, is_stream, records_of, reply_of, stream, whole
