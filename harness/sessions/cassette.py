@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from agent_core.messages import JsonObject
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.exchange import Exchange, Headers, Request, Response, decoded_body
-from harness.sessions.format import FORMAT_VERSION, Session, SessionFile, Traffic
+from harness.sessions.format import Session, SessionFile, Traffic
+from harness.sessions.migrate import migrated
 from harness.sessions.yamlfile import dump_yaml, load_yaml
 
 _CASSETTE_VERSION = 1
@@ -146,15 +147,9 @@ def read_response(block: Any, where: str = "response") -> Response:
 
 
 def _block_of(data: Mapping[str, Any], name: str, kind: type[_B]) -> _B | None:
-    block = data.get(name)
-    if block is None:
+    if name not in data:
         return None
-    version = block.get("version", FORMAT_VERSION) if isinstance(block, dict) else None
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise SessionFormatError(
-            f"expected {name} version {FORMAT_VERSION} or older, got {version!r}: "
-            "a newer agentrig wrote it, upgrade to read it"
-        )
+    block = migrated(data[name], name)
     try:
         return kind.model_validate(block)
     except ValidationError as error:

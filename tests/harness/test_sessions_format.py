@@ -19,6 +19,7 @@ from harness.sessions.cassette import load_session, parse_session, render_sessio
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.exchange import Exchange, Request, Response
 from harness.sessions.format import (
+    FORMAT_VERSION,
     AgentSource,
     ErrorTake,
     ModelSource,
@@ -28,6 +29,7 @@ from harness.sessions.format import (
     TapedCall,
     Turn,
 )
+from harness.sessions.migrate import STEPS
 from harness.sessions.player import Player, replay_session
 from harness.sessions.replay import replay
 from harness.sessions.yamlfile import dump_yaml, load_yaml
@@ -81,7 +83,7 @@ def test_a_session_survives_the_file(tmp_path: Path) -> None:
     file = SessionFile(session, (exchange,))
     (tmp_path / "s.yaml").write_text(render_session(file), encoding="utf-8")
     assert load_session(tmp_path / "s.yaml") == file
-    assert (tmp_path / "s.yaml").read_text(encoding="utf-8").startswith("session:\n  version: 1\n")
+    assert (tmp_path / "s.yaml").read_text(encoding="utf-8").startswith("session:\n  version: 2\n")
 
 
 def test_stock_vcrpy_loads_and_replays_a_recorded_session(tmp_path: Path) -> None:
@@ -221,7 +223,9 @@ def test_shared_headers_of_stock_cassettes_load() -> None:
         ("interactions: [{request: {uri: x}, response: {}}]", r"response\.status"),
         ("http_interactions: []", "Ruby"),
         ("session: {version: 99}", "newer agentrig"),
-        ("session: 5", "newer agentrig|expected session"),
+        ("session: 5", "expected `session:` to hold a block of keys such as `version:`, got 5"),
+        ("session: {version: 0}", "expected session version 1 to 2, got 0"),
+        ("session: {version: two}", "expected session version 1 to 2, got 'two'"),
         ("session: {agent: {factory: 'a:b'}}", r"session\.model"),
         ("session: {agent: {factory: 'a:b'}, model: {name: m}, turns: []}", r"session\.turns"),
         ("session: {agent: {factory: 'a:b'}, model: {name: m}, turns: [{question: q}], x: 1}", "x"),
@@ -258,3 +262,33 @@ def test_json_cassettes_load() -> None:
     }
     text = json.dumps({"version": 1, "interactions": [interaction]})
     assert parse_session(text).exchanges[0].response.body == REPLY.encode()
+
+
+def test_every_version_that_was_written_has_its_step() -> None:
+    """None is skipped on the way to today's."""
+    assert list(STEPS) == list(range(1, FORMAT_VERSION))
+
+
+def test_a_session_of_an_older_version_is_read_and_written_as_todays() -> None:
+    """A file of version 1 loads whole, and what is written of it is of today's version."""
+    old = Path(__file__).parents[1] / "data" / "sessions" / "version-1.yaml"
+    text = old.read_text(encoding="utf-8")
+    assert text.startswith("session:\n  version: 1\n")
+    file = parse_session(text)
+    assert file.session is not None
+    assert file.session.version == FORMAT_VERSION
+    assert file.session.turns[0].question
+    assert file.session.trajectory[0].stop_reason
+    assert file.provenance.accepted == []
+    written = render_session(file)
+    assert written.startswith(f"session:\n  version: {FORMAT_VERSION}\n")
+    assert parse_session(written) == file
+
+
+def test_traffic_of_an_older_version_is_read() -> None:
+    """What a proxy recorded is as old as any other file."""
+    file = parse_session(
+        "traffic: {version: 1, provenance: {server: ollama 0.1}}\ninteractions: []"
+    )
+    assert file.traffic is not None
+    assert file.traffic.version == FORMAT_VERSION
