@@ -153,7 +153,8 @@ def _opened(log: Path) -> BinaryIO:
         return log.open("ab")
     except OSError as error:
         raise click.BadParameter(
-            f"cannot write to {str(log)!r} ({error.strerror}); expected a file in an existing folder",
+            f"cannot write to {str(log)!r} ({error.strerror}); "
+            "expected a file in an existing folder",
             param_hint="--log",
         ) from error
 
@@ -165,7 +166,7 @@ def exit_codes() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("interrupted; a recording goes on with --resume", err=True)
+        click.echo("interrupted", err=True)
         leave(INTERRUPTED)
     except ValidationError as error:
         for each in error.errors(include_url=False, include_input=False):

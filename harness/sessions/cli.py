@@ -7,6 +7,7 @@ Exit codes: 0 all is well, 1 a check failed, 2 wrong usage, 3 the endpoint canno
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
@@ -38,6 +39,7 @@ from harness.sessions.arguments import (
 )
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
+from harness.sessions.journal import journal_path
 from harness.sessions.record import Mode, Plan, Recorded, record, rewrite
 from harness.sessions.replay import Report
 from harness.sessions.show import (
@@ -168,13 +170,14 @@ def record_command(
         if plan is not None:
             reachable(plan.model)
         printer = None if as_json else RunPrinter(plan.agent.language if plan else "en")
-        done = record(
-            plan,
-            named_factory(factory),
-            path,
-            mode=mode or "new",
-            observers=[each for each in (printer, watch.observer) if each],
-        )
+        observers = [each for each in (printer, watch.observer) if each]
+        try:
+            done = record(
+                plan, named_factory(factory), path, mode=mode or "new", observers=observers
+            )
+        except KeyboardInterrupt:
+            _say_how_to_resume(path, factory)
+            raise
         if as_json:
             click.echo(_dump(_recorded_as_json(done)))
         else:
@@ -237,6 +240,14 @@ def replay_command(
     else:
         _show_all(reports, unjudged)
     _exit_for_reports(reports, unjudged)
+
+
+def _say_how_to_resume(path: Path, factory: str) -> None:
+    """An interrupted recording for which anything was asked has left its journal."""
+    if journal_path(path).exists():
+        words = ["agentrig", "record", factory, "--name", path.stem, "--dir", str(path.parent)]
+        command = shlex.join([*words, "--resume"])
+        click.echo(f"what was recorded so far is kept; go on with: {command}", err=True)
 
 
 def _rewrite_all(

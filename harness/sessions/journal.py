@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -58,6 +59,11 @@ class Earlier:
         return max([0.0, *ends, *(call.at for call in self.calls)])
 
 
+def journal_path(session: Path) -> Path:
+    """Where the journal of a session lies while it is recorded."""
+    return session.with_name(f"{session.name}.journal")
+
+
 class Journal:
     """The open journal of one session.
 
@@ -66,7 +72,7 @@ class Journal:
     """
 
     def __init__(self, session: Path) -> None:
-        self.path = session.with_name(session.name + ".journal")
+        self.path = journal_path(session)
         self._descriptor = open_locked(self.path)
         self._lock = Lock()
 
@@ -100,6 +106,23 @@ class Journal:
         with suppress(FileNotFoundError):
             self.path.unlink()
         os.close(self._descriptor)
+
+
+@contextmanager
+def sole_writer(session: Path) -> Iterator[None]:
+    """Keep everyone else from writing a session; what an interrupted recording left is kept.
+
+    Raises:
+        SessionBusy: someone else is writing it.
+    """
+    journal = Journal(session)
+    try:
+        yield
+    finally:
+        if journal.path.stat().st_size:
+            journal.close()
+        else:
+            journal.discard()
 
 
 def read_journal(data: bytes) -> Earlier | None:

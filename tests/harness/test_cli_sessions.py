@@ -287,7 +287,7 @@ def test_resume_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ask = ["?", "--model", "m", "--base-url", server.url]
         done = agentrig(*record, *ask)
         assert done.exit_code == 130, done.output
-        assert "--resume" in done.output
+        assert "go on with: agentrig record interrupted_agents:agent --name r" in done.output
         assert [each.name for each in Path("kept").iterdir()] == ["r.yaml.journal"]
         server.add([response(404, b"")], ollama_reply(ANSWER))
         refused = agentrig(*record, *ask)

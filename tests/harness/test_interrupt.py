@@ -155,6 +155,7 @@ def test_a_command_ends_in_order(point: str, tmp_path: Path) -> None:
         assert code == 130, err
         assert "Traceback" not in out + err
         assert "interrupted" in err
+        assert "--resume" not in err
         assert "found" in out
     (trace,) = (tmp_path / ".agentrig" / "traces").iterdir()
     assert "harness.step" in trace.read_text("utf-8")
