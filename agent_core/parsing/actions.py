@@ -14,25 +14,20 @@ from agent_core.parsing.calls import (
 from agent_core.parsing.ending import clean_answer, next_cut
 from agent_core.parsing.inputs import InputReader
 from agent_core.parsing.json_strict import read_strict
-from agent_core.parsing.labels import Label, label_at
+from agent_core.parsing.labels import Label, announces, label_at
 from agent_core.parsing.notations import TAGS, CallReader, Found, goes_on, skip_space
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.python_calls import read_arguments
 from agent_core.parsing.toolset import TOKEN, Toolset
 
 _WORDS = re.compile(r"\S+\s+\S")
-_NO_ACTION = frozenset({
-    "none",
-    "n/a",
-    "na",
-    "no action",
-    "no tool",
-    "null",
-    "无",
-    "無",
-    "不需要",
-    "没有",
-})
+_NO_ACTION = re.compile(
+    r"none|n/?a|null|nil|nothing|[-–—]{1,3}|not[ ](?:needed|required|necessary|applicable)"
+    r"|no[ ](?:further[ ]|more[ ])?(?:actions?|tools?)"
+    r"(?:[ ](?:is[ ]|are[ ])?(?:needed|required|necessary))?"
+    r"|(?:无|無|没有|沒有|暂无|无需|無需|不需要|不用)(?:再)?(?:调用|使用)?(?:行动|动作|行動|動作|工具|操作)?|不适用|空",
+    re.IGNORECASE,
+)  # fmt: skip
 _NAME_LIMIT = 300
 _SECOND = re.compile(  # another object right after the input
     r"(?P<before>[\s`.,;。，；/|]*+(?P<or>(?:or|and|else|或者?|还是|以及|和)\s*+)?+)"
@@ -46,6 +41,10 @@ class NoAction:
     """The model wrote that it takes no action; the decision is still to come."""
 
     end: int
+
+
+def _is_nothing(line: str) -> bool:
+    return _NO_ACTION.fullmatch(line.strip("*`.。 ")) is not None
 
 
 class ActionReader:
@@ -80,6 +79,16 @@ class ActionReader:
             self._refuse_second(found.content, found.end)
             self._refuse_conflict(found.content, found.end)
         return found
+
+    def begins(self, line: str) -> bool:
+        """Whether `line` is what an action label without a colon can announce."""
+        if line[:1] in ("{", "｛", "[", "`") or _is_nothing(line) or self._tools.is_final(line):
+            return True
+        token = TOKEN.match(line)
+        if self._tools.find(line) is not None or token is None:
+            return token is not None
+        after = line[token.end() :].lstrip()[:1]
+        return self._tools.find(token["name"]) is not None and after in tuple("{｛([（［")
 
     def _refuse_second(self, call: Call, end: int) -> None:
         """Refuse an input that says two things: `{…} or {…}`, or another input below a call."""
@@ -130,7 +139,7 @@ class ActionReader:
         line = text[pos : min(eol, pos + _NAME_LIMIT)].split("</", 1)[0].strip()
         if label.bold:
             line = line.removesuffix(label.bold).rstrip()
-        if line.strip("*`.。 ").lower() in _NO_ACTION and not self._tools.find(line):
+        if _is_nothing(line) and not self._tools.find(line):
             return NoAction(eol)
         final = self._final(pos, eol, line)
         if final is not None:
@@ -143,7 +152,7 @@ class ActionReader:
             return self._unnamed(eol, line, label)
         if name != line:
             self._log.add("name", pos, line, name)
-        if not label.strong and not self._has_input(eol):
+        if not label.strong and not self._has_input(eol) and not self._ends_step(eol):
             return None
         if self._tools.described(line) and not self._has_input(eol):
             raise Refusal("bad_arguments", f"a remark but no input follows {name}", tool=name)
@@ -154,6 +163,11 @@ class ActionReader:
         first = skip_space(self._text, pos)
         label = label_at(self._text, self._text.rfind("\n", pos, first) + 1 or first)
         return label is not None and label.kind == "input"
+
+    def _ends_step(self, pos: int) -> bool:
+        """Whether nothing or another label stands under `pos`, so that the step ends there."""
+        first = skip_space(self._text, pos)
+        return first >= len(self._text) or announces(self._text, first)
 
     def _unnamed(self, eol: int, line: str, label: Label) -> Found | None:
         """No tool of that name: the prompt's own words before a call, prose, or a refusal."""

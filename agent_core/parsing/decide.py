@@ -18,8 +18,16 @@ from agent_core.parsing.blocks import (
     past_fence,
     past_quotation,
 )
+from agent_core.parsing.disguise import colon_label
 from agent_core.parsing.ending import clean_answer, residue, turn_in
-from agent_core.parsing.labels import LABEL_HEAD, Label, LabelKind, label_at, line_before
+from agent_core.parsing.labels import (
+    LABEL_HEAD,
+    Label,
+    LabelKind,
+    label_at,
+    line_before,
+    stands_out,
+)
 from agent_core.parsing.notations import TAGS, CallReader, skip_space, tag_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.places import Places
@@ -34,7 +42,7 @@ _DULL = re.compile(
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+([\w+-]*+)[ \t\r]*+(?:\n|(?=[{\[｛]))")
 _CALL_LIKE = re.compile(r"[{｛\[［]\s*+(?:[{｛]?\s*+[\"'“”‘’＂\w]|[{\[])")
 _JSON = re.compile(
-    r"[{｛]\s*+(?:[\"'“”‘’＂{｛}]|\w++\s*+[:：])|[\[［]\s*+(?:[{｛]|\w++[(（])|[^{｛\[［]"
+    r"[{｛]\s*+(?:[\"'“”‘’＂{｛}]|\w++\s*+[:：=])|[\[［]\s*+(?:[{｛]|\w++[(（])|[^{｛\[［]"
 )
 _PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+\n?[ \t]*+[{｛]")
 _FOREIGN = re.compile(
@@ -44,6 +52,7 @@ _INLINE_ACTION = re.compile(
     r"(?:^|[.。!！?？;；]\s*)(?:Action|行动|动作|行動|動作)\s*[:：]\s*(\S+)\s*\Z", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"[^.。!！?？;；…\n]*+(?:([.。!！?？;；…])[ \t]*+|\n)")
+_LINE = 100  # characters of a line that show what it is
 _LONG_LINE = 2_000  # characters of a thought's line before a label on it
 _MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
 _MAX_RESTARTS = 100
@@ -322,8 +331,8 @@ class ReplyPass:
         text, pos = self._text, start
         while (sentence := _SENTENCE.match(text, pos, end)) is not None:
             pos = sentence.end()
-            label = label_at(text, pos) if sentence[1] else None
-            if label is None or not label.separated or label.kind not in {"action", "final"}:
+            label = colon_label(text, pos) if sentence[1] else None
+            if label is None or label.kind not in {"action", "final"}:
                 continue
             line = text.rfind("\n", start, pos) + 1 or start
             if pos - line > _LONG_LINE or is_quotation_open(text[line:pos]):
@@ -353,16 +362,15 @@ class ReplyPass:
         if not label.strong:
             return False
         text = self._text
-        line = text[label.end : label.end + 100].split("\n", 1)[0]
+        if stands_out(text, label):
+            return True
+        line = text[label.end : label.end + _LINE].split("\n", 1)[0]
         if label.alone:
             following = skip_space(text, label.end)
-            line = text[following : following + 100].split("\n", 1)[0]
-            is_call = self._tools.find(line) is not None or line[:1] in ("{", "`")
-            return label.kind != "action" or is_call
-        if text[label.end - 2 : label.end].isspace():
-            return True  # a gap where the colon belongs
+            line = text[following : following + _LINE].split("\n", 1)[0]
+            return label.kind != "action" or self._actions.begins(line)
         if label.kind == "action":
-            return self._tools.find(line) is not None or line[:1] == "{"
+            return self._actions.begins(line)
         return label.kind == "input" and line[:1] in ("{", "`")
 
     def _observation(self, label: Label) -> Step:
@@ -392,6 +400,8 @@ class ReplyPass:
     def _final(self, label: Label) -> Step:
         if self._native and self._at.prose and not self._at.label_seen:
             return None
+        if not (label.separated or label.alone or self._verdicts.is_last(label)):
+            raise Refusal("ambiguous", "an answer without a colon, and another label follows")
         return self._step(self._verdicts.answer(label, self._at))
 
     def _action(self, label: Label, *, inline: bool = False) -> Step:

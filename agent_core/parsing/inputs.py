@@ -15,6 +15,7 @@ from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.toolset import TOKEN, Toolset
 
 _KEY_VALUE = re.compile(r"\s*+[\"'“]?[^\W\d]\w*+[\"'”]?\s*+[:：=]")
+_STRAY_FENCE = re.compile(r"\n```\Z")  # closes the fence round a whole reply
 _WORDS_BEFORE = 300  # characters that may introduce an object
 
 
@@ -36,11 +37,13 @@ class InputReader:
         start = skip_space(text, pos)
         if text[start : start + 1] in ("{", "｛") or text.startswith("```", start):
             return self.under_label(name, pos, notation)
+        under = label_at(text, text.rfind("\n", pos, start) + 1 or start)
+        if under is not None and under.kind == "input" and under.strong:
+            return self.under_label(name, under.end, notation)  # with a colon or without
         cut = next_cut(text, max(pos - 1, 0), inputs=True) if start < len(text) else None
         if cut is None or cut.kind is None:
             if self._ended and start >= len(text):
-                self._log.add("no_arguments", pos, "", "{}")
-                return Found(Call(name, {}), pos, notation)
+                return self._without(name, pos, "", pos, notation)
             raise Refusal(
                 "truncated" if not self._ended else "bad_arguments",
                 f"the reply ends before the arguments of {name}", tool=name,
@@ -62,8 +65,14 @@ class InputReader:
         if below is not None:
             self._log.add("order", below.start, text[cut.pos : below.start], "")
             return self.under_label(name, below.end, notation)
-        self._log.add("no_arguments", pos, "", "{}")
-        return Found(Call(name, {}), start, notation)
+        return self._without(name, pos, "", start, notation)
+
+    def _without(self, name: str, pos: int, written: str, end: int, notation: str) -> Found:
+        """The call of a tool that needs no input, with none."""
+        if required := self._tools.required(name):
+            raise Refusal("bad_arguments", f"{name} needs {', '.join(required)}", tool=name)
+        self._log.add("no_arguments", pos, written, "{}")
+        return Found(Call(name, {}), end, notation)
 
     def _below(self, name: str, pos: int, kind: str | None) -> Label | None:
         """The label of an input below the thought that begins at `pos`."""
@@ -97,11 +106,10 @@ class InputReader:
     def _no_input(self, name: str, pos: int, start: int, notation: str) -> Found:
         if start >= len(self._text) and not self._ended:
             raise Refusal("truncated", f"the reply ends before the arguments of {name}")
-        label = label_at(self._text, self._text.rfind("\n", pos, start) + 1)
+        label = label_at(self._text, self._text.rfind("\n", pos, start) + 1 or start)
         if label is not None and self._below(name, label.start, label.kind) is not None:
             raise Refusal("ambiguous", f"two inputs for {name}, the first one empty", tool=name)
-        self._log.add("no_arguments", pos, "", "{}")
-        return Found(Call(name, {}), start, notation)
+        return self._without(name, pos, "", start, notation)
 
     def _plain(self, name: str, start: int, notation: str) -> Found:
         """Words instead of an object."""
@@ -109,8 +117,7 @@ class InputReader:
         eol = text.find("\n", start)
         line = text[start : eol if eol >= 0 else len(text)].strip()
         if line.strip("`.。").lower() in NOTHING and (eol >= 0 or self._ended):
-            self._log.add("no_arguments", start, line, "{}")
-            return Found(Call(name, {}), start + len(line), notation)
+            return self._without(name, start, line, start + len(line), notation)
         cut = next_cut(text, start)
         found = self._object_in_prose(name, start, cut.pos, notation)
         if found is not None:
@@ -118,6 +125,7 @@ class InputReader:
         if cut.kind is None and not self._ended:
             raise Refusal("truncated", f"the reply may end inside the input of {name}")
         words = clean_answer(text[start : cut.pos])
+        words = _STRAY_FENCE.sub("", words) if words.count("\n```") == 1 else words
         words = words[1:-1] if words[:1] == words[-1:] == "`" and words.count("`") == 2 else words
         key = _KEY_VALUE.match(words)
         if key is not None and self._names_parameter(name, key.group()):
@@ -126,20 +134,33 @@ class InputReader:
         return Found(Call(name, arguments), cut.pos, notation)
 
     def _object_in_prose(self, name: str, start: int, end: int, notation: str) -> Found | None:
-        """The first object after words such as "here is the input:"."""
+        """The first object, or JSON text of one, after words such as "here is the input:"."""
         text = self._text
         at = text.find("{", start, end)
-        if at < 0 or at - start > _WORDS_BEFORE or any(mark in text[start:at] for mark in "\"'`[("):
+        encoded = text[at - 1 : at] == '"' and read_strict(text, at - 1) is not None
+        first = at - encoded
+        if at < 0 or at - start > _WORDS_BEFORE or any(q in text[start:first] for q in "\"'`[("):
             return None
-        if not starts_key(text, skip_space(text, at + 1)):
+        if not encoded and not self._is_object(name, at):
             return None
-        value, after = self._calls.json.read(at)
-        if self._tools.plain_parameter(name) and not all(
-            self._tools.declares(name, key) for key in value
+        value, after = self._calls.json.read(first)
+        given = arguments_of(name, value, self._tools, self._log, first) if encoded else value
+        if self._tools.plain_parameter(name) and not any(
+            self._tools.declares(name, key) for key in given
         ):
-            return None
-        self._log.add("prose", start, text[start:at], "")
-        return Found(Call(name, self.arguments(name, value, at)), after, notation)
+            return None  # the object belongs to the text
+        self._log.add("prose", start, text[start:first], "")
+        return Found(Call(name, self.arguments(name, given, first)), after, notation)
+
+    def _is_object(self, name: str, pos: int) -> bool:
+        """Whether the brace at `pos` opens an object rather than a remark."""
+        text = self._text
+        inside = skip_space(text, pos + 1)
+        if text[inside : inside + 1] == "{":  # doubled braces
+            inside = skip_space(text, inside + 1)
+        if text[inside : inside + 1] == "}":
+            return not self._tools.required(name)
+        return starts_key(text, inside)
 
     def _names_parameter(self, name: str, written: str) -> bool:
         return self._tools.declares(name, written.strip(" \t\n\"'“”:：="))

@@ -279,9 +279,10 @@ class JsonReader:
             if self._text[pos : pos + 1] not in _PLAIN_ENDS:
                 space = _SPACE.match(self._text, pos)
                 at = space.end() if space else pos
-                if at < len(self._text) and self._gap(self._text, at):
+                if not self._is_gap(at):
+                    at = self.skip(pos)
+                if self._is_gap(at):
                     return self._close_all(at)
-                at = self.skip(pos)
             if at >= len(self._text):
                 # A number is whole only after a delimiter, so it has to be followed by one.
                 if self._ended and (at > pos or self._text[at - 1] not in "0123456789"):
@@ -298,6 +299,9 @@ class JsonReader:
             if not self._stack:
                 return frame, pos
             self._attach(frame.items)
+
+    def _is_gap(self, at: int) -> bool:
+        return at < len(self._text) and self._gap(self._text, at)
 
     def _separator(self, at: int) -> int:
         """Past the comma at `at`; one that is missing is added before a key, or between objects."""

@@ -40,6 +40,7 @@ _PLAIN_VALUE = re.compile(r'"([^"\\\x00-\x1f]*+)"(?=[ \t\r\n]*+[}\]])')
 _MAX_ESCAPES = 50_000
 _MAX_INNER = 100  # quotes in one value that were not escaped
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
+_PYTHON_ESCAPE = re.compile(r"x([0-9a-fA-F]{2})|U(000[0-9a-fA-F]{5}|0010[0-9a-fA-F]{4})")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DRIVE = re.compile(r"[A-Za-z]:[\x08\t\n\x0c\r]")
 _ESCAPES = {
@@ -93,6 +94,7 @@ class StringReader:
         self._escapes = 0
         self.mixed = False
         self.equals = False  # keys are followed by `=` here
+        self._in_call = in_call
         self._structure = "}]｝］)）" if in_call else "}]｝］"
 
     def read(self, pos: int, *, is_key: bool, in_object: bool) -> tuple[str, int]:
@@ -221,6 +223,10 @@ class StringReader:
                 if 0xDC00 <= low < 0xE000:
                     return chr(0x10000 + (code - 0xD800) * 0x400 + low - 0xDC00), at + 12, "unicode"
             return chr(code), at + 6, "unicode"
+        code_point = _PYTHON_ESCAPE.match(text, at + 1) if self._in_call else None
+        if code_point is not None:
+            digits = code_point[1] or code_point[2]
+            return chr(int(digits, 16)), code_point.end(), "unicode"
         if char in _CODE_ESCAPES:
             raise Refusal("bad_json", f"unknown escape {text[at : at + 6]!r} at {at}")
         if char in CLOSERS or char in "”’」`":

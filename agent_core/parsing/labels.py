@@ -90,6 +90,12 @@ _SEPARATOR = re.compile(r"[:：﹕︰∶꞉]|[=＝]|(?:->|→|-|—|–)(?=[ \t\
 _AFTER = re.compile(r"[ \t\r\u00a0\u3000]*+")
 _BOLD_AFTER = re.compile(r"[*_]{1,3}+")
 
+_SENTENCE_ABOUT = re.compile(
+    r"(?:is|are|was|were|be|will|would|should|shall|must|can|cannot|could|may|might|does|has|have|had|needs?"
+    r"|depends|requires|comes|follows|goes|of|to|for|in|on|at|from|with|after|before|and|or|not|yet|here|format)\b"
+    r"|[是为為在需应應会會可还還尚取将將的]",
+    re.IGNORECASE,
+)  # fmt: skip
 _BRACKETS = frozenset({"【】", "「」", "〔〕", "［］", "[]", "<>"})
 _MAX_INDENT = 64  # bounds the look back, so that it stays linear
 _LINE_END = re.compile(r"[ \t\r\u00a0\u3000]*+(?:\n|\Z)")
@@ -107,6 +113,7 @@ class Label(NamedTuple):
         separated: a colon or the like follows; otherwise the label stands alone or runs on.
         alone: nothing else stands on its line.
         bold: bold marks that were opened before it and not yet closed.
+        word: the label's word as it is written.
     """
 
     kind: LabelKind
@@ -118,6 +125,7 @@ class Label(NamedTuple):
     separated: bool
     alone: bool
     bold: str
+    word: str
 
 
 def label_at(text: str, pos: int) -> Label | None:
@@ -151,7 +159,23 @@ def label_at(text: str, pos: int) -> Label | None:
         separated=separator is not None or bracketed,
         alone=_LINE_END.match(text, end) is not None,
         bold=bold,
+        word=found[f"w{index}"],
     )
+
+
+def stands_out(text: str, label: Label) -> bool:
+    """Whether a label without a colon, with words behind it, is written as one.
+
+    A gap stands where the colon belongs, or `Final Answer 42` is no sentence about an answer.
+    """
+    if not label.strong or label.alone:
+        return False
+    if text[label.end - 2 : label.end].isspace():
+        return True
+    if label.kind != "final" or not text[label.end - 1].isspace():
+        return False
+    written = label.language == "zh" or label.word.istitle() or label.word.isupper()
+    return written and _SENTENCE_ABOUT.match(text, label.end) is None
 
 
 def _indent(head: str) -> int:

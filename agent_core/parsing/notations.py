@@ -110,7 +110,7 @@ class CallReader:
         if fence is not None:
             self._log.add("fence", pos, fence.group().strip(), "")
             pos = skip_space(text, fence.end())
-        elif text.startswith("`", pos) and text[pos + 1 : pos + 2] in ("{", "["):
+        elif text.startswith("`", pos) and text[pos + 1 : pos + 2] in ("{", "[", "｛"):
             self._log.add("fence", pos, "`", "")
             pos += 1
         word = _JSON_WORD.match(text, pos)

@@ -10,19 +10,18 @@ import json
 import re
 from itertools import islice
 
+from agent_core.parsing.disguise import (
+    INVISIBLE,
+    LOOK_ALIKES,
+    ODD_BREAK,
+    colon_label,
+    disguised_label,
+    plain_label,
+)
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.outcome import RepairLog
 
-_INVISIBLE = re.compile(r"[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
-_LOOK_ALIKES = {
-    **str.maketrans("АаВЕеЅѕТтОоРрСсІіНһпуԛΑΒΕΙΝΟΡΤοѵ", "AaBEeSsTtOoPpCcIiHhnyqABEINOPTov"),
-    **{0xFF21 + i: ord("A") + i for i in range(26)},
-    **{0xFF41 + i: ord("a") + i for i in range(26)},
-    **dict.fromkeys((0x3000, 0xA0, 0x2007, 0x202F), ord(" ")),
-}
-_BREAKS = re.compile(r"\r(?!\n)|[\x0b\x0c\x85\u2028\u2029]")
 _MAX_LINES = 10_000  # lines looked at; what is further down stays as it is
-_HEAD = 64  # characters of a line in which a label can stand
 _ESCAPED_CALL = re.compile(
     r'"?\s*+\{\s*+\\"(?:name|tool|tool_name|function|action|tool_calls?)\\"\s*+:'
 )
@@ -44,10 +43,10 @@ def reveal_labels(text: str, log: RepairLog) -> str:
     """Put labels at the start of a line into plain characters, line breaks included."""
     if text.isascii() and "\r" not in text and "\x0b" not in text and "\x0c" not in text:
         return text
-    if _BREAKS.search(text):
+    if ODD_BREAK.search(text):
         text = _break_lines(text, log)
-    plain = text.translate(_LOOK_ALIKES)
-    if plain == text and not _INVISIBLE.search(text):
+    plain = text.translate(LOOK_ALIKES)
+    if plain == text and not INVISIBLE.search(text):
         return text
     lines = text.split("\n")
     for index, line in enumerate(lines[:_MAX_LINES]):
@@ -56,35 +55,48 @@ def reveal_labels(text: str, log: RepairLog) -> str:
 
 
 def _break_lines(text: str, log: RepairLog) -> str:
-    """Unusual line breaks count where a label follows."""
+    """Unusual line breaks count where a label follows; where no others stand, all of them do."""
+    everywhere = "\n" not in text
+    found = _line_ends(text, ODD_BREAK, everywhere=everywhere)
+    for each in found:
+        log.add("line_break", each.start(), repr(each.group()), "\\n")
+    return _with_breaks(text, found)
+
+
+def _line_ends(text: str, pattern: re.Pattern[str], *, everywhere: bool) -> list[re.Match[str]]:
+    """The breaks before labels; with `everywhere`, all outside strings, if a label is there."""
+    found = []
+    labelled = False
+    quotes = seen = 0
+    for each in islice(pattern.finditer(text), _MAX_LINES):
+        quotes += text.count('"', seen, each.start()) - text.count('\\"', seen, each.start())
+        seen = each.start()
+        if everywhere and quotes % 2:
+            continue
+        label = colon_label(text, each.end())
+        labelled = labelled or label is not None
+        if everywhere or label is not None:
+            found.append(each)
+    return found if labelled else []
+
+
+def _with_breaks(text: str, found: list[re.Match[str]]) -> str:
+    """`text` with plain line breaks in place of those found."""
     parts = []
     start = 0
-    for found in islice(_BREAKS.finditer(text), _MAX_LINES):
-        label = label_at(text, found.end())
-        if label is not None and label.separated:
-            parts += [text[start : found.start()], "\n"]
-            log.add("line_break", found.start(), repr(found.group()), "\\n")
-            start = found.end()
+    for each in found:
+        parts += [text[start : each.start()], "\n"]
+        start = each.end()
     return "".join([*parts, text[start:]])
 
 
 def _revealed(line: str, log: RepairLog) -> str:
-    head = line[:_HEAD]
-    plain = _INVISIBLE.sub("", head).translate(_LOOK_ALIKES)
-    raw = label_at(head, 0)
-    if plain == head or (raw is not None and raw.separated):
+    label = disguised_label(line)
+    if label is None:
         return line
-    label = label_at(plain, 0)
-    if label is None or not label.separated:
-        return line
-    # The label ends at the same visible character in the original line.
-    visible = 0
-    end = 0
-    while end < len(head) and visible < label.end:
-        visible += 0 if _INVISIBLE.match(head[end]) else 1
-        end += 1
-    log.add("label", 0, head[:end], plain[: label.end])
-    return plain[: label.end] + line[end:]
+    plain = plain_label(line, label)
+    log.add("label", 0, line[: label.end], plain)
+    return plain + line[label.end :]
 
 
 def unwrap(text: str, log: RepairLog) -> str:
@@ -125,6 +137,8 @@ def _with_quotes(text: str, log: RepairLog) -> str:
     if found is None or label is None or label.kind not in {"thought", "action"}:
         return text
     start, mark = found.start(), found[1]
+    if text.count('"', 0, start) % 2:
+        return text  # it stands in a string
     end = text.find("\n", start)
     line = text[start : end if end >= 0 else len(text)]
     if '"' in line.replace(mark, ""):
@@ -136,20 +150,8 @@ def _with_quotes(text: str, log: RepairLog) -> str:
 
 
 def _unescaped(text: str, log: RepairLog) -> str:
-    """Turn escaped line breaks before a label into real ones, and the quotes with them."""
-    parts = []
-    start = 0
-    quotes = 0
-    seen = 0
-    for found in _ESCAPED_BREAK.finditer(text):
-        quotes += text.count('"', seen, found.start()) - text.count('\\"', seen, found.start())
-        seen = found.start()
-        label = label_at(text, found.end())
-        if quotes % 2 == 0 and label is not None and label.separated:
-            parts += [text[start : found.start()], "\n"]
-            start = found.end()
-    if not parts:
-        return text
-    whole = "".join([*parts, text[start:]])
-    log.add("escaped_reply", 0, text, whole)
+    """A reply whose line breaks were escaped, with real ones; those in strings stay."""
+    whole = _with_breaks(text, _line_ends(text, _ESCAPED_BREAK, everywhere=True))
+    if whole != text:
+        log.add("escaped_reply", 0, text, whole)
     return whole

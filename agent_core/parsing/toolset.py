@@ -96,6 +96,11 @@ class Toolset:
         is_string = isinstance(declared, Mapping) and declared.get("type") == "string"
         return str(required[0]) if is_string else None
 
+    def required(self, name: str) -> tuple[str, ...]:
+        """The parameters that the tool cannot do without, as far as its schema is known."""
+        required = (self._schemas.get(name) or {}).get("required")
+        return tuple(map(str, required)) if isinstance(required, list) else ()
+
     def declares(self, name: str, parameter: str) -> bool:
         """Whether the tool's schema is known and has this parameter."""
         return parameter in self._properties(name)
@@ -158,7 +163,11 @@ class Toolset:
         """Whether a model wrote "Final Answer" where a tool's name belongs."""
         if not isinstance(written, str) or written in self._schemas:
             return False
-        return _FINAL.fullmatch(written.strip(_WRAPPING + _TRAILING)) is not None
+        word, _, translation = written.strip().rstrip(")）").replace("（", "(").partition("(")
+        return all(
+            _FINAL.fullmatch(each.strip(_WRAPPING + _TRAILING))
+            for each in (word, translation or word)
+        )
 
 
 def _schema(value: object) -> JsonObject | None:

@@ -132,8 +132,8 @@ class Verdicts:
         return "\n" not in self._text[start:rest] and self.is_prose(rest)
 
     def is_last(self, label: Label) -> bool:
-        """Whether no other label follows."""
-        return next_cut(self._text, label.end).kind is None
+        """Whether no action, input or thought follows."""
+        return next_cut(self._text, label.end).kind not in {"action", "input", "thought"}
 
     def answered_after(self, end: int) -> bool:
         """Whether an answer under its label follows."""
