@@ -1,20 +1,30 @@
-"""What watching costs: the observer against the bare SDK and structlog writing the same.
+"""What watching costs, beside the bare SDK with structlog and beside opentelemetry-util-genai.
 
-A run of five steps has 20 spans and 21 records. The bare side is given the same names,
-attributes and records, computed beforehand, and the same sinks: a batch processor with an
-exporter that does nothing, and a structlog JSON logger that writes to memory.
+A run of five steps has 20 spans and 21 records. The bare side writes the same spans and records
+from a list that was made beforehand. All sides share the sinks: a batch processor with an
+exporter that does nothing, and JSON lines in memory. None writes content.
+
+    pytest benchmarks/bench_telemetry.py      # one after the other
+    python -m benchmarks.bench_telemetry      # taking turns in one process, and the ratios
+
+Time is the processor time of the thread that runs the agent; the least of many turns counts.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle
 from typing import Any
 
 import pytest
+import structlog
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
     SimpleSpanProcessor,
@@ -22,160 +32,314 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import Status
+from opentelemetry.trace import SpanKind
+from opentelemetry.util.genai.handler import TelemetryHandler
 from structlog.testing import CapturingLogger
 
+from agent_core.events import ModelCallEnded, ModelCallStarted, RunStarted, scope, watching
+from agent_core.messages import Message, Reply, Usage
 from harness.content import Capture
-from harness.logs import OwnEvent, json_logger
+from harness.logs import json_logger
 from harness.observer import RunObserver
 from tests.harness.event_script import PlannedStep, drive
 
-PLANS = [PlannedStep(attempts=()) for _ in range(5)]
+Task = Callable[[], Any]
+
+RUN = RunStarted("a", "q", "m", "native", "en", {}, "", {})
 
 
-class _Nowhere(SpanExporter):
+class Nowhere(SpanExporter):
+    """The end of every trace."""
+
     def export(self, spans: Any) -> SpanExportResult:
         return SpanExportResult.SUCCESS
 
 
-class _Silent:
-    """An observer that does nothing: what is left is the script itself."""
+class Silent:
+    """An observer that does nothing: what is left is the script that tells of a run."""
 
     def started(self, event: object) -> None: ...
 
     def ended(self, token: object, event: object) -> None: ...
 
 
-@pytest.fixture(scope="module")
-def provider() -> TracerProvider:
+def to_nowhere() -> TracerProvider:
+    """The provider that all sides share."""
     made = TracerProvider(shutdown_on_exit=False)
-    made.add_span_processor(BatchSpanProcessor(_Nowhere(), max_queue_size=100_000))
+    made.add_span_processor(BatchSpanProcessor(Nowhere(), max_queue_size=100_000))
     return made
 
 
-def _observed(provider: TracerProvider, plans: Any) -> Callable[[], Any]:
-    sink = io.BytesIO()
+def plans(steps: int) -> list[PlannedStep]:
+    """Steps without HTTP attempts: four spans each, but for the last, which calls no tool."""
+    return [PlannedStep(attempts=()) for _ in range(steps)]
+
+
+# --- A run ----------------------------------------------------------------------------------------
+def script_alone(steps: int) -> Task:
+    """The events without anyone who watches: to be taken off what watching costs."""
+    planned = plans(steps)
+    return lambda: drive(Silent(), planned)
+
+
+def observed(provider: TracerProvider, steps: int) -> Task:
+    """Our spans and records."""
+    sink, planned = io.BytesIO(), plans(steps)
     observer = RunObserver(provider, json_logger(sink), Capture("none"))
 
     def run() -> None:
         sink.seek(0)
-        drive(observer, plans)
+        drive(observer, planned)
 
     return run
 
 
-def _bare(provider: TracerProvider) -> Callable[[], Any]:
-    """Write what a run wrote, from a list."""
-    exporter, logger = InMemorySpanExporter(), CapturingLogger()
-    recording = TracerProvider(shutdown_on_exit=False)
-    recording.add_span_processor(SimpleSpanProcessor(exporter))
-    drive(RunObserver(recording, logger, Capture("none")), PLANS)
-    spans = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
-    assert len(spans) == 20
-    assert len(logger.calls) == 21
+def bare(provider: TracerProvider, steps: int) -> Task:
+    """The same spans and records from a list, by the SDK and structlog's fast configuration."""
+    spans, logger = recorded(steps)
     records = {call.kwargs["span_id"]: call for call in logger.calls[1:]}
     children: dict[Any, list[Any]] = {}
     for span in spans:
-        children.setdefault(span.parent and span.parent.span_id, []).append(span)
+        halves = list((span.attributes or {}).items())
+        middle = len(halves) // 2
+        planned = (span, dict(halves[:middle]), dict(halves[middle:]))
+        children.setdefault(span.parent and span.parent.span_id, []).append(planned)
     sink = io.BytesIO()
-    log = json_logger(sink)
+    log = plain_logger(sink)
     tracer = provider.get_tracer("bare")
-    (root,) = children[None]
-    first = logger.calls[0]
 
-    def write(span: Any) -> None:
-        identity = span.context.span_id
-        keys = list(span.attributes)
-        half = len(keys) // 2
-        made = tracer.start_span(
-            span.name, kind=span.kind, attributes={key: span.attributes[key] for key in keys[:half]}
-        )
+    def write(span: ReadableSpan, first: Any, second: Any) -> None:
+        made = tracer.start_span(span.name, kind=span.kind, attributes=first)
         token = otel_context.attach(trace.set_span_in_context(made))
-        if span is root:
-            log.info(OwnEvent(first.args[0]), **first.kwargs)
+        identity = span.context.span_id if span.context else 0
+        if span.parent is None:
+            log.info(*logger.calls[0].args, **logger.calls[0].kwargs)
         for child in children.get(identity, ()):
-            write(child)
-        made.set_attributes({key: span.attributes[key] for key in keys[half:]})
-        if not span.status.is_ok:
-            made.set_status(Status(span.status.status_code))
+            write(*child)
+        made.set_attributes(second)
         record = records[f"{identity:016x}"]
-        log.info(OwnEvent(record.args[0]), **record.kwargs)
+        log.info(*record.args, **record.kwargs)
         made.end()
         otel_context.detach(token)
 
     def run() -> None:
         sink.seek(0)
-        write(root)
+        write(*children[None][0])
 
     return run
 
 
-@pytest.mark.benchmark(group="a run of 5 steps")
-def test_script_alone(benchmark: Any) -> None:
-    """The events without anyone who watches: to be taken off the next."""
-    benchmark(drive, _Silent(), PLANS)
+def recorded(steps: int) -> tuple[Sequence[ReadableSpan], CapturingLogger]:
+    """What a run writes."""
+    exporter, logger = InMemorySpanExporter(), CapturingLogger()
+    recording = TracerProvider(shutdown_on_exit=False)
+    recording.add_span_processor(SimpleSpanProcessor(exporter))
+    drive(RunObserver(recording, logger, Capture("none")), plans(steps))
+    spans = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
+    assert len(spans) == 4 * steps
+    assert len(logger.calls) == 4 * steps + 1
+    return spans, logger
 
 
-@pytest.mark.benchmark(group="a run of 5 steps")
-def test_observer(benchmark: Any, provider: TracerProvider) -> None:
-    """20 spans and 21 records out of events."""
-    benchmark(_observed(provider, PLANS))
+def plain_logger(sink: io.BytesIO) -> Any:
+    """Structlog as its documentation advises for speed, without anything of ours."""
+    try:
+        from orjson import dumps
+    except ImportError:
+
+        def dumps(value: Any, default: Any = None) -> bytes:
+            return json.dumps(value, default=default).encode()
+
+    return structlog.wrap_logger(
+        structlog.BytesLogger(sink),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(serializer=dumps),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(20),
+        cache_logger_on_first_use=True,
+    )
 
 
-@pytest.mark.benchmark(group="a run of 5 steps")
-def test_bare_sdk_and_structlog(benchmark: Any, provider: TracerProvider) -> None:
-    """The same spans and records, computed beforehand."""
-    benchmark(_bare(provider))
+# --- A model call ---------------------------------------------------------------------------------
+OPTIONS = {"temperature": 0.0, "seed": 7, "num_predict": 512}
+ENDED = ModelCallEnded(Reply("Hi", usage=Usage(10, 5), finish_reason="stop", model="qwen"))
 
 
-@pytest.mark.benchmark(group="a run of 5 steps")
-def test_observer_without_sdk(benchmark: Any) -> None:
-    """Instrumented, but nobody takes spans or records."""
-    benchmark(drive, RunObserver(None, None, Capture("none")), PLANS)
-
-
-@pytest.mark.parametrize("steps", [5, 200])
-@pytest.mark.benchmark(group="a run of N steps; extra_info has the cost of a step")
-def test_length_of_the_run(benchmark: Any, provider: TracerProvider, steps: int) -> None:
-    """A message is hashed once: a step costs the same however many came before it."""
-    plans = [PlannedStep(attempts=()) for _ in range(steps)]
-    benchmark(_observed(provider, plans))
-    if benchmark.stats is not None:
-        benchmark.extra_info["us_per_step"] = benchmark.stats.stats.min * 1e6 / steps
-
-
-@pytest.mark.benchmark(group="one model call")
-def test_our_model_calls(benchmark: Any, provider: TracerProvider) -> None:
-    """Our part of a call: digest, attributes, span, record."""
-    from agent_core.events import ModelCallEnded, ModelCallStarted, RunStarted, scope, watching
-    from agent_core.messages import Message, Reply, Usage
-
-    observer = RunObserver(provider, None, Capture("none"))
-    messages = [Message("system", "You are helpful."), Message("user", "Hello")]
-    started = ModelCallStarted("qwen", "ollama", "http://h:1/api/chat", messages, (), {}, False)
-    ended = ModelCallEnded(Reply("Hi", usage=Usage(10, 5), finish_reason="stop", model="qwen"))
+def our_call() -> Task:
+    """Our part of a call inside a run; the prompt has two new messages each time."""
+    events = cycle([_asked(messages) for messages in range(2, 42, 2)])
 
     def call() -> None:
-        with scope(started) as chat:
-            chat.end(ended)
+        with scope(next(events)) as chat:
+            chat.end(ENDED)
 
-    run = RunStarted("a", "q", "m", "native", "en", {}, "", {})
-    with watching(observer), scope(run):
-        benchmark(call)
+    return call
 
 
-@pytest.mark.benchmark(group="one model call")
-def test_util_genai_model_calls(benchmark: Any, provider: TracerProvider) -> None:
-    """The reference implementation of the conventions, for the same call."""
-    util = pytest.importorskip("opentelemetry.util.genai.handler")
-    handler = util.TelemetryHandler(tracer_provider=provider)
+def _asked(messages: int) -> ModelCallStarted:
+    prompt = HISTORY[:messages]
+    return ModelCallStarted(
+        "qwen", "ollama", "http://h:1/api/chat", prompt, (), OPTIONS, False, 8192
+    )
+
+
+HISTORY = [Message("user" if n % 2 else "assistant", f"message {n}, " * 10) for n in range(42)]
+
+
+@contextmanager
+def watched_run(provider: TracerProvider) -> Iterator[None]:
+    """A run that we watch."""
+    with watching(RunObserver(provider, None, Capture("none"))), scope(RUN):
+        yield
+
+
+def util_call(provider: TracerProvider, extra: dict[str, Any] | None = None) -> Task:
+    """The reference implementation, told the same of request and reply.
+
+    Args:
+        extra: more attributes, computed beforehand.
+    """
+    handler = TelemetryHandler(tracer_provider=provider)
 
     def call() -> None:
         with handler.inference(
             "ollama", request_model="qwen", server_address="h", server_port=1
         ) as made:
+            made.temperature, made.seed, made.max_tokens = 0.0, 7, 512
             made.input_tokens, made.output_tokens = 10, 5
             made.finish_reasons = ["stop"]
             made.response_model_name = "qwen"
+            if extra:
+                made.attributes.update(extra)
 
-    benchmark(call)
+    return call
+
+
+def bare_call(provider: TracerProvider, attributes: dict[str, Any]) -> Task:
+    """The span of a model call with these attributes, without anything to work them out."""
+    tracer = provider.get_tracer("bare")
+    half = len(attributes) // 2
+    first = dict(list(attributes.items())[:half])
+    second = dict(list(attributes.items())[half:])
+
+    def call() -> None:
+        span = tracer.start_span("chat qwen", kind=SpanKind.CLIENT, attributes=first)
+        token = otel_context.attach(trace.set_span_in_context(span))
+        span.set_attributes(second)
+        span.end()
+        otel_context.detach(token)
+
+    return call
+
+
+def call_attributes() -> dict[str, Any]:
+    """What stands on our span of a model call."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with watched_run(provider):
+        our_call()()
+    return dict(exporter.get_finished_spans()[0].attributes or {})
+
+
+def own(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Those that no convention has."""
+    return {key: attributes[key] for key in attributes if key.startswith("harness.")}
+
+
+# --- With pytest-benchmark ------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def provider() -> TracerProvider:
+    return to_nowhere()
+
+
+@pytest.mark.parametrize("steps", [5, 200])
+@pytest.mark.parametrize("side", ["script alone", "ours", "bare"])
+@pytest.mark.benchmark(group="a run", timer=time.thread_time)
+def test_run(benchmark: Any, provider: TracerProvider, side: str, steps: int) -> None:
+    """Four spans and four records a step."""
+    sides = {
+        "script alone": script_alone(steps),
+        "ours": observed(provider, steps),
+        "bare": bare(provider, steps),
+    }
+    benchmark(sides[side])
+
+
+@pytest.mark.benchmark(group="a run", timer=time.thread_time)
+def test_run_that_nobody_takes(benchmark: Any) -> None:
+    """Instrumented, but there is neither a provider nor a logger."""
+    benchmark(drive, RunObserver(None, None, Capture("none")), plans(5))
+
+
+@pytest.mark.parametrize("side", ["ours", "bare", "util-genai", "util-genai, same attributes"])
+@pytest.mark.benchmark(group="a model call", timer=time.thread_time)
+def test_model_call(benchmark: Any, provider: TracerProvider, side: str) -> None:
+    """One span; no records."""
+    attributes = call_attributes()
+    sides = {
+        "ours": our_call(),
+        "bare": bare_call(provider, attributes),
+        "util-genai": util_call(provider),
+        "util-genai, same attributes": util_call(provider, own(attributes)),
+    }
+    with watched_run(provider):
+        benchmark(sides[side])
+
+
+# --- Taking turns ---------------------------------------------------------------------------------
+def least_microseconds(tasks: dict[str, Task], turns: int, calls: int) -> dict[str, float]:
+    """The least processor time of each task, a call; the tasks take turns."""
+    least = dict.fromkeys(tasks, float("inf"))
+    for _ in range(turns):
+        for name, task in tasks.items():
+            before = time.thread_time()
+            for _ in range(calls):
+                task()
+            least[name] = min(least[name], (time.thread_time() - before) / calls * 1e6)
+    return least
+
+
+def main() -> None:
+    """Print what each side takes, and how many times the other."""
+    provider = to_nowhere()
+    attributes = call_attributes()
+    with watched_run(provider):
+        calls = least_microseconds(
+            {
+                "ours": our_call(),
+                f"bare SDK, the same {len(attributes)} attributes": bare_call(provider, attributes),
+                "util-genai": util_call(provider),
+                "util-genai, the same attributes": util_call(provider, own(attributes)),
+            },
+            turns=60,
+            calls=100,
+        )
+    print("a model call")
+    for name, taken in calls.items():
+        print(f"  {name:<40} {taken:8.1f} us  {taken / calls['util-genai']:.2f} x util-genai")
+    for steps, turns, times in ((5, 40, 10), (200, 8, 1)):
+        runs = least_microseconds(
+            {
+                "script": script_alone(steps),
+                "ours": observed(provider, steps),
+                "bare SDK and structlog": bare(provider, steps),
+            },
+            turns,
+            times,
+        )
+        script = runs.pop("script")
+        runs["ours"] -= script
+        print(f"a run of {steps} steps, {4 * steps} spans, {4 * steps + 1} records")
+        for name, taken in runs.items():
+            ratio = taken / runs["bare SDK and structlog"]
+            print(
+                f"  {name:<40} {taken:8.0f} us  {taken / steps:6.0f} us a step  {ratio:.2f} x bare"
+            )
+
+
+if __name__ == "__main__":
+    main()

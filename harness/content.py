@@ -66,17 +66,17 @@ def attribute(value: Any, limit: int = NAME_CHARS) -> Attribute:
 
 
 class Capture:
-    """The policy of one instrumentation. Counts what it had to cut."""
+    """The policy of one instrumentation.
+
+    Attributes:
+        on: whether content may be written at all.
+    """
 
     def __init__(self, mode: ContentMode) -> None:
         if mode not in MODES:
             raise ValueError(f"content must be one of {', '.join(MODES)}, got {mode!r}")
         self.mode = mode
-
-    @property
-    def on(self) -> bool:
-        """Whether content may be written at all."""
-        return self.mode != "none"
+        self.on = mode != "none"
 
     def text(self, text: str) -> tuple[str, bool]:
         """A text as it may be written, and whether it had to be cut."""

@@ -71,7 +71,7 @@ def _model_call(event: events.ModelCallStarted, run: RunState) -> Opening:
         run.put_messages(attributes)
         if event.tools:
             run.put_json(attributes, semconv.TOOL_DEFINITIONS, list(event.tools))
-    return Opening(f"chat {name(event.model)}", SpanKind.CLIENT, attributes)
+    return Opening(f"chat {attributes[semconv.REQUEST_MODEL]}", SpanKind.CLIENT, attributes)
 
 
 def _request(event: events.ModelCallStarted) -> Attributes:
