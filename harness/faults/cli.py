@@ -1,14 +1,15 @@
 """`agentrig sweep`: parse arguments, sweep, print and save.
 
-Exit codes: 0 no violation and the threshold reached, 1 otherwise, 2 wrong usage, 130 interrupted.
+Exit codes: 0 no violation and the threshold reached, 1 otherwise, 2 wrong usage, 3 no Dask
+scheduler, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -16,9 +17,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from harness.faults.page import page
 from harness.faults.report import SweepReport
 from harness.faults.show import show_sweep
-from harness.faults.sweep import Plan, shares_of, sweep
+from harness.faults.sweep import Plan, sweep
 from harness.redact import redactor
-from harness.sessions.arguments import FAILED, allow_option, exit_codes, json_option, leave
+from harness.sessions.arguments import (
+    FAILED,
+    allow_option,
+    exit_codes,
+    json_option,
+    leave,
+    workers_options,
+)
 from harness.sessions.show import console
 from harness.sessions.storage import write_atomically
 from harness.sessions.suite import session_files
@@ -34,8 +42,7 @@ from harness.sessions.suite import session_files
 @click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same trials.")
 @click.option("--threshold", type=click.FloatRange(0.0, 1.0), default=0.0, metavar="SCORE",
               help="Fail below this recovery score, from 0 to 1.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1,
-              show_default="one per core", help="Processes.")  # fmt: skip
+@workers_options
 @click.option("--agent", help="Factory to use instead of the sessions' own, as module:function.")
 @allow_option
 @click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path),
@@ -49,6 +56,7 @@ def sweep_command(
     seed: int,
     threshold: float,
     workers: int,
+    dask: str | None,
     agent: str | None,
     allow: tuple[str, ...],
     html_file: Path | None,
@@ -65,6 +73,7 @@ def sweep_command(
       agentrig sweep cassettes --operators http,tool --threshold 0.9
       agentrig sweep cassettes/weather-zh.yaml --operators J15 --json
       agentrig sweep cassettes --steps 2 --workers 4 --html sweep.html
+      agentrig sweep cassettes --dask tcp://127.0.0.1:8786
     """
     with exit_codes():
         files = session_files(paths)
@@ -72,7 +81,7 @@ def sweep_command(
             raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
         names = tuple(name for each in operators for name in each.split(",") if name)
         plan = Plan(names, steps, seed, agent, allow)
-        report = _swept(files, plan, workers)
+        report = _swept(files, plan, workers=workers, dask=dask)
         if html_file is not None:
             write_atomically(html_file, page(report))
     if as_json:
@@ -83,7 +92,7 @@ def sweep_command(
         leave(FAILED)
 
 
-def _swept(files: Sequence[Path], plan: Plan, workers: int) -> SweepReport:
+def _swept(files: Sequence[Path], plan: Plan, **where: Any) -> SweepReport:
     """Sweep under a progress bar, which only a terminal shows."""
     err = console(stderr=True)
     bar = Progress(
@@ -91,5 +100,9 @@ def _swept(files: Sequence[Path], plan: Plan, workers: int) -> SweepReport:
         console=err, transient=True, disable=not err.is_terminal,
     )  # fmt: skip
     with bar:
-        task = bar.add_task("sweeping", total=len(shares_of(files, plan, workers)))
-        return sweep(files, plan, workers=workers, progress=lambda done: bar.advance(task, done))
+        task = bar.add_task("sweeping", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        return sweep(files, plan, progress=progress, **where)

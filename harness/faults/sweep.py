@@ -6,11 +6,9 @@ another machine, gives the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from functools import lru_cache
-from multiprocessing import get_context
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 from agent_core.errors import ConfigError
@@ -18,12 +16,14 @@ from harness.faults.catalogue import chosen
 from harness.faults.recording import NotSwept, Recording
 from harness.faults.report import Row, SweepReport
 from harness.faults.trial import Rehearsal, Trial
+from harness.faults.verdicts import Judgement, violation
 from harness.redact import redactor
-from harness.sessions.cassette import load_session
+from harness.sessions.cassette import parse_session
 from harness.sessions.errors import SessionError
 from harness.sessions.sources import allowed_factory, named_factory
+from harness.workers import map_ordered
 
-_KEPT = 2  # sessions that a process keeps ready
+_PARTS = 16  # shares that keep a cluster busy, whose size is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +46,56 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A part of the trials of one session: every `parts`-th, from `part` on."""
-
-    plan: Plan
-    path: str
-    part: int
-    parts: int
-
-
-@dataclass(frozen=True, slots=True)
 class Done:
     """What a share gave: rows with their places in the session, or why there are none."""
 
-    share: Share
+    path: str
     rows: tuple[tuple[int, Row], ...] = ()
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of the trials of one session: every `parts`-th, from `part` on.
+
+    Attributes:
+        content: the session's file, which other machines do not see.
+        dead: trials that a process did not survive, and how it died.
+    """
+
+    plan: Plan
+    path: str
+    content: bytes
+    part: int
+    parts: int
+    dead: tuple[tuple[int, str], ...] = ()
+
+    def run(self, at: Callable[[int], None]) -> Done:
+        """Make the trials."""
+        try:
+            rehearsal = _rehearsal(self)
+        except (SessionError, ConfigError, OSError, UnicodeDecodeError) as error:
+            return Done(self.path, error=redactor.text(str(error)))
+        except Exception as error:  # the user's factory or gears: theirs to see, not ours to catch
+            words = f"the agent raised {type(error).__name__}: {error}"
+            return Done(self.path, error=redactor.text(words))
+        recording, dead = rehearsal.recording, dict(self.dead)
+        rows: list[tuple[int, Row]] = []
+        for number, trial in enumerate(trials(recording, self.plan)):
+            if number % self.parts != self.part:
+                continue
+            if number in dead:
+                judgement = _killed(dead[number])
+            else:
+                at(number)
+                judgement = rehearsal.attempt(trial, self.plan.seed)
+            answered = recording.turns[trial.turn].result.answer is not None
+            rows.append((number, Row(recording.name, trial, judgement, answered)))
+        return Done(self.path, tuple(rows))
+
+    def without(self, number: int, how: str) -> Share:
+        """The share with a trial that is known to kill its process."""
+        return replace(self, dead=(*self.dead, (number, how)))
 
 
 def sweep(
@@ -69,49 +103,31 @@ def sweep(
     plan: Plan,
     *,
     workers: int = 1,
-    progress: Callable[[int], None] = lambda _shares: None,
+    dask: str | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> SweepReport:
     """Try every fault of the plan at every step of every session.
 
     Args:
-        workers: processes; 1 does everything in this one.
-        progress: told of shares that are done (`shares_of` says how many there are).
+        workers, dask: processes here, or the address of a Dask scheduler.
+        progress: told how many shares are done, and how many there are.
 
     Raises:
         ConfigError: an operator that does not exist.
+        WorkError: the cluster cannot be used.
     """
     chosen(plan.operators)
-    shares = shares_of(paths, plan, workers)
-    done: dict[Share, Done] = {}
-    for each in _run_all(shares, workers):
-        done[each.share] = each
-        progress(1)
-    return _gathered([done[share] for share in shares], plan.seed)
-
-
-def shares_of(paths: Sequence[Path], plan: Plan, workers: int) -> list[Share]:
-    """The shares of a sweep, so many that every worker has something to do."""
-    parts = 1 if workers == 1 or len(paths) >= 4 * workers else workers
-    return [Share(plan, str(path), part, parts) for path in paths for part in range(parts)]
-
-
-def run_share(share: Share) -> Done:
-    """Make the trials of a share."""
-    try:
-        rehearsal = _rehearsal(share.path, share.plan.agent, share.plan.allow)
-    except (SessionError, ConfigError, OSError) as error:
-        return Done(share, error=redactor.text(str(error)))
-    except Exception as error:  # the user's factory or gears: theirs to see, not ours to catch
-        words = f"the agent raised {type(error).__name__}: {error}"
-        return Done(share, error=redactor.text(words))
-    recording, plan = rehearsal.recording, share.plan
-    rows: list[tuple[int, Row]] = []
-    for number, trial in enumerate(trials(recording, plan)):
-        if number % share.parts == share.part:
-            judgement = rehearsal.attempt(trial, plan.seed)
-            answered = recording.turns[trial.turn].result.answer is not None
-            rows.append((number, Row(recording.name, trial, judgement, answered)))
-    return Done(share, tuple(rows))
+    parts = ceil((_PARTS if dask else workers) / len(paths))
+    shares = [
+        Share(plan, str(path), path.read_bytes(), part, parts)
+        for path in paths
+        for part in range(parts)
+    ]
+    done: list[Done] = []
+    for each in map_ordered(shares, workers=workers, dask=dask, preload=(__name__,)):
+        done.append(each)
+        progress(len(done), len(shares))
+    return _gathered(done, plan.seed)
 
 
 def trials(recording: Recording, plan: Plan) -> list[Trial]:
@@ -138,23 +154,18 @@ def _some(places: list[tuple[int, int]], most: int | None) -> list[tuple[int, in
     return [places[round(number * (count - 1) / (most - 1))] for number in range(most)]
 
 
-@lru_cache(maxsize=_KEPT)
-def _rehearsal(path: str, agent: str | None, allow: tuple[str, ...]) -> Rehearsal:
-    file = load_session(path)
+def _rehearsal(share: Share) -> Rehearsal:
+    file = parse_session(share.content.decode())
     if file.session is None:
         raise NotSwept("a cassette without a session block does not say what agent made it")
-    factory = named_factory(agent) if agent else allowed_factory(file.session.agent.factory, allow)
-    return Rehearsal(Recording(Path(path).stem, file, factory))
+    plan, named = share.plan, file.session.agent.factory
+    factory = named_factory(plan.agent) if plan.agent else allowed_factory(named, plan.allow)
+    return Rehearsal(Recording(Path(share.path).stem, file, factory))
 
 
-def _run_all(shares: Sequence[Share], workers: int) -> Iterator[Done]:
-    if workers == 1:
-        yield from map(run_share, shares)
-        return
-    context = get_context("spawn")  # a fork would inherit locks that threads of ours may hold
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        for each in as_completed([pool.submit(run_share, share) for share in shares]):
-            yield each.result()
+def _killed(how: str) -> Judgement:
+    kind = "hang" if "blocked" in how or "CPU" in how else "crash"
+    return violation(kind, f"its process died: {how}")
 
 
 def _gathered(done: Sequence[Done], seed: int) -> SweepReport:
@@ -163,8 +174,8 @@ def _gathered(done: Sequence[Done], seed: int) -> SweepReport:
     by_path: dict[str, list[tuple[int, Row]]] = {}
     for each in done:
         if each.error is not None:
-            errors[each.share.path] = each.error
-        by_path.setdefault(each.share.path, []).extend(each.rows)
+            errors[each.path] = each.error
+        by_path.setdefault(each.path, []).extend(each.rows)
     for numbered in by_path.values():
         rows += [row for _, row in sorted(numbered, key=lambda pair: pair[0])]
     return SweepReport(tuple(rows), errors, seed)

@@ -1,12 +1,11 @@
 """`agentrig fuzz`: parse arguments, run a campaign, print and save.
 
-Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 130 interrupted.
+Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 no Dask scheduler, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -24,11 +23,11 @@ from harness.fuzz.growth import FAMILIES
 from harness.fuzz.noise import NoReplies, Seed, read_seeds
 from harness.fuzz.operators import OPERATORS
 from harness.fuzz.parser import COLUMNS, ParserCampaign
-from harness.fuzz.pool import Campaign, CampaignError, Result, run
+from harness.fuzz.pool import Campaign, Result, run
 from harness.fuzz.report import as_json, save, show
 from harness.fuzz.targets import TargetError, load_target
-
-_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
+from harness.sessions.arguments import FAILED, INTERRUPTED, UNREACHABLE, USAGE, workers_options
+from harness.workers import NoCluster, WorkError
 
 Command = Callable[..., Any]
 
@@ -43,10 +42,6 @@ _examples = click.option(
 _seed = click.option(
     "--seed", type=int, default=1, show_default=True, help="Same seed, same examples."
 )
-_workers = click.option(
-    "--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="one per core",
-    help="Processes.",
-)  # fmt: skip
 _json = click.option("--json", "json_out", is_flag=True, help="Print JSON.")
 _save = click.option(
     "--save", "folder", type=click.Path(file_okay=False, path_type=Path),
@@ -82,12 +77,12 @@ def fuzz_command() -> None:
 )  # fmt: skip
 @_examples
 @_seed
-@_workers
+@workers_options
 @_json
 @_save
 def parser(
     *, target: str, only: tuple[str, ...], seeds: Path | None, examples: int, seed: int,
-    workers: int, json_out: bool, folder: Path | None,
+    json_out: bool, folder: Path | None, **where: Any,
 ) -> None:  # fmt: skip
     """Read malformed replies whose truth is known.
 
@@ -101,6 +96,7 @@ def parser(
       agentrig fuzz parser --only J15 --only T2 --examples 2000
       agentrig fuzz parser --target harness.fuzz.targets:langchain_react
       agentrig fuzz parser --seeds cassettes --json > report.json
+      agentrig fuzz parser --examples 1000000 --dask tcp://127.0.0.1:8786
     """
     try:
         real: tuple[Seed, ...] = read_seeds(seeds) if seeds else ()
@@ -110,7 +106,7 @@ def parser(
         _refuse(error)
     families = () if only else tuple(FAMILIES)
     result = _run(ParserCampaign, (target, plan, seed, examples, families),
-                  examples + len(families), workers, json_out)  # fmt: skip
+                  examples + len(families), json_out, **where)  # fmt: skip
     about = {"target": target, "examples": examples, "seed": seed}
     _report(result, COLUMNS, about, json_out=json_out, folder=folder, spec=target)
 
@@ -118,9 +114,9 @@ def parser(
 @fuzz_command.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_target("harness.fuzz.targets:ours", "The parser.")
-@_workers
+@workers_options
 @_json
-def cases(*, file: Path, target: str, workers: int, json_out: bool) -> None:
+def cases(*, file: Path, target: str, json_out: bool, **where: Any) -> None:
     """Score a parser on replies with known outcomes.
 
     Each line of FILE is a JSON object with text, tools, and expect or expect_any (the first is
@@ -136,7 +132,7 @@ def cases(*, file: Path, target: str, workers: int, json_out: bool) -> None:
         load_target(target)
     except (TargetError, CaseError) as error:
         _refuse(error)
-    result = _run(CasesCampaign, (target, known), len(known), workers, json_out)
+    result = _run(CasesCampaign, (target, known), len(known), json_out, **where)
     about = {"target": target, "cases": len(known)}
     _report(result, CASE_COLUMNS, about, json_out=json_out)
 
@@ -148,7 +144,7 @@ def cases(*, file: Path, target: str, workers: int, json_out: bool) -> None:
 )
 @_examples
 @_seed
-@_workers
+@workers_options
 @_json
 @_save
 def args_(**options: Any) -> None:
@@ -166,7 +162,7 @@ def args_(**options: Any) -> None:
 @_target("harness.fuzz.loop:react_json", "package.module:function (model, tools, limits) -> Agent.")
 @_examples
 @_seed
-@_workers
+@workers_options
 @_json
 @_save
 def loop_(**options: Any) -> None:
@@ -186,7 +182,7 @@ def loop_(**options: Any) -> None:
 )
 @_examples
 @_seed
-@_workers
+@workers_options
 @_json
 @_save
 def chunks_(**options: Any) -> None:
@@ -202,19 +198,19 @@ def chunks_(**options: Any) -> None:
 
 def _border(
     campaign: Callable[..., Campaign], columns: Sequence[str], *, target: str, examples: int,
-    seed: int, workers: int, json_out: bool, folder: Path | None,
+    seed: int, json_out: bool, folder: Path | None, **where: Any,
 ) -> None:  # fmt: skip
     try:
         campaign(target, seed)
     except TargetError as error:
         _refuse(error)
-    result = _run(campaign, (target, seed), examples, workers, json_out)
+    result = _run(campaign, (target, seed), examples, json_out, **where)
     about = {"target": target, "examples": examples, "seed": seed}
     _report(result, columns, about, json_out=json_out, folder=folder)
 
 
 def _run(
-    campaign: Callable[..., Campaign], given: tuple[Any, ...], total: int, workers: int, quiet: bool
+    campaign: Callable[..., Campaign], given: tuple[Any, ...], total: int, quiet: bool, **where: Any
 ) -> Result:
     """Run it under a progress bar, which only a terminal shows."""
     errors = Console(stderr=True)
@@ -225,13 +221,13 @@ def _run(
     try:
         with bar if not bar.disable else nullcontext():
             task = bar.add_task("fuzzing", total=total)
-            return run(campaign, given, total, workers=workers,
+            return run(campaign, given, total, **where,
                        progress=lambda done: bar.advance(task, done))  # fmt: skip
-    except CampaignError as error:
-        _refuse(error)
+    except WorkError as error:
+        _refuse(error, UNREACHABLE if isinstance(error, NoCluster) else USAGE)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
 
 
 def _report(
@@ -246,9 +242,9 @@ def _report(
         show(Console(), result, columns, title)
         for path in written:
             click.echo(f"wrote {path}")
-    sys.exit(_FAILED if result.kinds or result.left else 0)
+    sys.exit(FAILED if result.kinds or result.left else 0)
 
 
-def _refuse(error: Exception) -> NoReturn:
+def _refuse(error: Exception, code: int = USAGE) -> NoReturn:
     click.echo(f"Error: {error}", err=True)
-    sys.exit(_USAGE)
+    sys.exit(code)

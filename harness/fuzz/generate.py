@@ -182,7 +182,7 @@ class Plan:
             draft.answer = _answer(rng, language)
             return draft
         arguments = value_for(rng, pool[name], language=language, plain=plain)
-        for need in needs & {"string", "number"}:
+        for need in sorted(needs & {"string", "number"}):  # the same under every hash seed
             free = free_keys(pool[name], need)
             if free and not any(key in arguments for key in free):
                 arguments[free[0]] = words(rng, language) if need == "string" else 3
@@ -198,9 +198,8 @@ class Plan:
             seed = rng.choice(self.seeds)
             text, tools = seed.text, seed.tools
         else:
-            clean = self.make(
-                rng, [], rng.choice(tuple(set(self.notations) - {"native"}) or ("json",)), language
-            )
+            texts = [each for each in self.notations if each != "native"] or ["json"]
+            clean = self.make(rng, [], rng.choice(texts), language)
             text, tools = clean.text, clean.tools
         if kind == "mutated":
             text = mutate(rng, text)

@@ -306,12 +306,14 @@ def test_workers_give_the_same_report(recorded: Path) -> None:
     """Rows and their order depend on the seed alone, not on who made them."""
     plan = Plan(("404", "J4", "J6", "L4"), steps=2, seed=7)
     alone = sweep([recorded], plan).as_json()
-    shares: list[int] = []
-    together = sweep([recorded], plan, workers=2, progress=shares.append).as_json()
+    shares: list[tuple[int, int]] = []
+    together = sweep(
+        [recorded], plan, workers=2, progress=lambda *done: shares.append(done)
+    ).as_json()
     assert alone == together
     assert len(alone["rows"]) == 2 * 4
     assert {row["step"] for row in alone["rows"]} == {1, 3}
-    assert sum(shares) == 2
+    assert shares == [(1, 2), (2, 2)]
 
 
 def test_report_says_how_it_scores(recorded: Path) -> None:
