@@ -18,7 +18,7 @@ from harness.sessions.exchange import (
     without_empty_defaults,
 )
 from harness.sessions.format import ToolDefinition
-from harness.sessions.styles import Style, plain_message, plain_system, style_of
+from harness.sessions.styles import Style, is_question, plain_message, plain_system, style_of
 from harness.sessions.volatile import hidden
 
 Kind = Literal[
@@ -164,7 +164,7 @@ def _without_tools(parts: Parts, tools: Sequence[ToolDefinition]) -> Parts:
 
 
 def _in_plain_style(parts: Parts, style: Style) -> Parts:
-    spoken = tuple(plain_message(each, style) for each in parts.spoken)
+    spoken = tuple(map(plain_message, parts.spoken))
     return replace(parts, system=plain_system(parts.system, style), spoken=spoken)
 
 
@@ -281,7 +281,7 @@ def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
 
 
 def _said(spoken: Iterable[JsonObject]) -> Iterator[Said]:
-    asked = False
+    before: JsonObject | None = None
     for each in spoken:
         role, content = str(each.get("role")), each.get("content")
         text = content if isinstance(content, str) else canonical_json(content)
@@ -291,8 +291,9 @@ def _said(spoken: Iterable[JsonObject]) -> Iterator[Said]:
         label = f"{role} message"
         if role == "tool" or (role == "user" and text.startswith(_OBSERVATION_LABELS)):
             label = "observation"
-        elif role == "user" and not asked:
-            label, asked = "question", True
+        elif role == "user" and is_question(text, before):
+            label = "question"
+        before = each
         yield Said(role, label, text)
 
 

@@ -21,7 +21,7 @@ from harness.sessions.crosscheck import cross_check
 from harness.sessions.drift import Drift, drift_of
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.exchange import Request
-from harness.sessions.format import Session, SessionFile
+from harness.sessions.format import Session, SessionFile, ToolDefinition
 from harness.sessions.player import Player, replay_session
 from harness.sessions.record import history_of, tool_definitions
 from harness.sessions.sources import (
@@ -47,14 +47,17 @@ class Report:
 
     Attributes:
         drift: what changed in the requests, by cause.
-        divergence: the first place where the run was not as recorded, or None.
-        parting: the place from which on it went another way, or None.
+        divergences: where the run was not as recorded, up to where it went another way.
         changed_calls: tool calls and searches that are not as recorded, each as what was
             recorded (None if nothing) and what is asked now.
         unused_calls: recorded ones that nobody asked for.
         results: what the runs gave; empty for a stock cassette.
         served: numbers of the takes that answered, in the order of asking.
         asked: what was asked each time, scrubbed.
+        tools: the definitions of the agent's tools now.
+        accepted: causes of drift that were taken over into the session.
+        withheld: what else changed, so that nothing was taken over though it was asked for.
+        path: of the session file, where it was read from one.
         lies: what the trace says otherwise than the recording, where there is a trace.
         seconds: that the replay took.
     """
@@ -62,15 +65,33 @@ class Report:
     name: str
     ok: bool
     drift: Drift
-    divergence: Divergence | None = None
-    parting: Divergence | None = None
+    divergences: tuple[Divergence, ...] = ()
     changed_calls: tuple[tuple[str | None, str], ...] = ()
     unused_calls: tuple[str, ...] = ()
     results: tuple[RunResult, ...] = ()
     served: tuple[int | None, ...] = ()
     asked: tuple[Request, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
+    accepted: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    path: Path | None = None
     lies: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The first place where the run was not as recorded."""
+        return self.divergences[0] if self.divergences else None
+
+    @property
+    def parting(self) -> Divergence | None:
+        """The place from which on the run went another way."""
+        return next((each for each in self.divergences if each.parts), None)
+
+    @property
+    def verdict(self) -> str:
+        """`ok`, `accepted` or `failed`."""
+        return "failed" if not self.ok else "accepted" if self.accepted else "ok"
 
     def in_words(self) -> list[str]:
         """The verdict as lines of text: the reasons first, then where the run left its way."""
@@ -82,6 +103,11 @@ class Report:
             lines.append(f"tool call: recorded {recorded or 'none'}, now {now}")
         if self.parting is None:
             lines += [f"tool call: recorded {call}, now none" for call in self.unused_calls[:3]]
+        if self.withheld:
+            lines.append(
+                f"nothing was accepted, because of {', '.join(self.withheld)}: accept that too, "
+                "or record the session again with --rewrite"
+            )
         return [*lines, *(f"trace: {lie}" for lie in self.lies)]
 
     def as_json(self) -> JsonObject:
@@ -89,7 +115,10 @@ class Report:
         divergence, parting = self.divergence, self.parting
         return {
             "session": self.name,
+            "path": None if self.path is None else str(self.path),
             "ok": self.ok,
+            "verdict": self.verdict,
+            "accepted": list(self.accepted),
             "severity": self.drift.severity,
             "steps": self.drift.total,
             "causes": [cause.as_json() for cause in self.drift.causes],
@@ -141,7 +170,8 @@ def replay(
         FactoryRefused: the agent cannot be built, or may not be.
     """
     file = session if isinstance(session, SessionFile) else load_session(session)
-    name = name or (Path(session).stem if not isinstance(session, SessionFile) else "session")
+    path = None if isinstance(session, SessionFile) else Path(session)
+    name = name or ("session" if path is None else path.stem)
     began = time.perf_counter()
     if file.session is None:
         report = _replay_cassette(file, name)
@@ -160,7 +190,7 @@ def replay(
         if written:  # a sampler may have left it out
             lies = tuple(cross_check(file, written, report.served))
             report = dataclasses.replace(report, lies=lies, ok=report.ok and not lies)
-    return dataclasses.replace(report, seconds=time.perf_counter() - began)
+    return dataclasses.replace(report, path=path, seconds=time.perf_counter() - began)
 
 
 class _Replay:
@@ -184,13 +214,14 @@ class _Replay:
         """Run every turn and judge."""
         agent = self._agent(factory, observers)
         results = self._run(agent)
-        ways = [*divergences(self.session.trajectory, [golden_turn(result) for result in results])]
-        parting = next((each for each in ways if each.parts), None)
+        golden = [golden_turn(result) for result in results]
+        ways = tuple(divergences(self.session.trajectory, golden))
+        tools = tool_definitions(agent)
         drift = drift_of(
             self.player,
             recorded_tools=self.session.tools,
-            tools=tool_definitions(agent),
-            diverged=parting is not None,
+            tools=tools,
+            diverged=any(each.parts for each in ways),
         )
         changed_calls = (*self.calls.changed, *self.searches.changed)
         unused = [] if self.live_tools else [*self.calls.unused, *self.searches.unused]
@@ -199,13 +230,13 @@ class _Replay:
             name=name,
             ok=self.mode == "lenient" or not changed,
             drift=drift,
-            divergence=ways[0] if ways else None,
-            parting=parting,
+            divergences=ways,
             changed_calls=changed_calls,
             unused_calls=tuple(unused),
             results=tuple(results),
             served=tuple(each.number for each in self.player.served),
             asked=tuple(map(self.player.asked, self.player.served)),
+            tools=tuple(tools),
         )
 
     def _agent(self, factory: Factory, observers: Sequence[Observer]) -> Agent:

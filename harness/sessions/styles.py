@@ -27,6 +27,9 @@ _LABEL = re.compile(rf"^(?:{'|'.join(map(re.escape, _LABELS))})", re.MULTILINE)
 _ACTION = re.compile(r"^Action: (\{.*\})$", re.MULTILINE)
 _INPUT = re.compile(r"^Action Input: (\{.*\})$", re.MULTILINE)
 _THOUGHT = re.compile(r"\AThought: .*?^(?=Action: |Final Answer: )", re.MULTILINE | re.DOTALL)
+_HINTS = tuple(
+    hint.partition("{")[0] for texts in TEXTS.values() for hint in (texts.unlabelled, texts.empty)
+)
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _LATIN = re.compile(r"[A-Za-z]")
 
@@ -63,7 +66,7 @@ def plain_system(text: str, style: Style) -> str:
     return re.sub(r"\n{3,}", "\n\n", _plain_labels(text)).strip()
 
 
-def plain_message(message: JsonObject, style: Style) -> JsonObject:
+def plain_message(message: JsonObject) -> JsonObject:
     """A message as every style would have it: who spoke, and the call, result or answer."""
     role, content = message.get("role"), str(message.get("content") or "")
     if role == "tool":
@@ -73,9 +76,21 @@ def plain_message(message: JsonObject, style: Style) -> JsonObject:
     calls = message.get("tool_calls")
     if isinstance(calls, list) and calls:
         content = "\n".join(map(_plain_call, calls))
-    elif style.protocol == "native":
-        content = f"Final Answer: {content}"
-    return {"role": role, "content": _THOUGHT.sub("", _plain_labels(content))}
+    content = _THOUGHT.sub("", _plain_labels(content))
+    return {"role": role, "content": content.removeprefix("Final Answer: ")}
+
+
+def is_question(text: str, before: JsonObject | None) -> bool:
+    """Whether a user's message asks something new: it is the first, or follows an answer.
+
+    Other messages of a user tell the model what was wrong with its reply.
+    """
+    if before is None:
+        return True
+    said = _plain_labels(str(before.get("content") or ""))
+    answered = "Final Answer: " in said or not _LABEL.search(said)
+    is_answer = before.get("role") == "assistant" and not before.get("tool_calls") and answered
+    return is_answer and not text.startswith(_HINTS)
 
 
 def other_script(before: str, after: str) -> bool:
