@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -24,7 +24,7 @@ from agent_core.rag.dense import DenseRetriever
 from agent_core.rag.embedding import CachedEmbedder
 from agent_core.rag.index import VectorIndex
 from agent_core.rag.lexical import LexicalRetriever
-from agent_core.scrub import scrub
+from agent_core.scrub import scrub_told
 from agent_core.tools.definition import FunctionDefinition
 
 Kind = Literal["fact", "conversation"]
@@ -124,7 +124,7 @@ class LongTermMemory:
         Raises:
             ValueError: the text is blank.
         """
-        text = " ".join(scrub(text).split())[:_MAX_CHARS]
+        text = " ".join(scrub_told(text).split())[:_MAX_CHARS]
         if not text:
             raise ValueError("expected a text to remember, got a blank one")
         with scope(MemoryStarted("remember")) as memory:
@@ -146,7 +146,8 @@ class LongTermMemory:
     def keep_conversation(self, question: str, answer: str) -> None:
         """Keep a question with its answer; the oldest of very many are forgotten."""
         half = _MAX_CHARS // 2 - 20
-        question, answer = scrub(question)[:half], scrub(answer)[:half]  # masked before it is cut
+        # masked before it is cut
+        question, answer = scrub_told(question)[:half], scrub_told(answer)[:half]
         text = _TEXTS[self.language]["conversation"]
         self.remember(text.format(question=question, answer=answer), kind="conversation")
 
@@ -188,6 +189,7 @@ class LongTermMemory:
         try:
             with closing(sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)) as opened:
                 opened.execute("PRAGMA foreign_keys = ON")
+                opened.execute("PRAGMA secure_delete = ON")  # what is forgotten leaves the file
                 opened.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield opened
                 opened.execute("COMMIT")
@@ -197,6 +199,8 @@ class LongTermMemory:
             ) from error
 
     def _prepare(self) -> None:
+        with suppress(OSError):  # what is wrong with the path, SQLite says
+            self.path.touch(mode=0o600)  # for its owner alone
         with self._connection(write=True) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]

@@ -25,6 +25,7 @@ _SHAPES = re.compile(
   | \bAIza[A-Za-z0-9_\-]{12,}
   | \b(?:AKIA|ASIA)[A-Z0-9]{12,}
   | \bLTAI[A-Za-z0-9]{12,}
+  | \bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}
   | \beyJ[A-Za-z0-9_\-]{6,}\.[A-Za-z0-9_\-]{6,}(?:\.[A-Za-z0-9_\-]*)?
   """,
     re.VERBOSE,
@@ -50,6 +51,22 @@ _NAMED = re.compile(
     [^\s"'&,;<>(){}\[\]*]{6,}
     """,
     re.VERBOSE | re.IGNORECASE,
+)
+# What people say of secrets in a sentence. Too much is hidden rather than too little: this is for
+# texts that are kept.
+_TOLD = re.compile(
+    r"""
+    ( (?: \b(?:passwords?|passphrases?|passcodes?|passwd|pwd|credentials?)\b
+        | 密码 | 口令 | 密钥 | 秘钥 | 令牌 | 暗号 | 验证码 )
+      [^\n.!?。！？=:：是为]{0,40}? (?: \b(?:is|are|was)\b | [=:：是为] ) [\s"'“‘「『`]{0,4}
+    | (?<![A-Za-z])(?:keys?|tokens?|secrets?|pins?|otp)\b [^\n.!?。！？=:：是为]{0,40}?
+      (?: \b(?:is|are|was)\b | [=:：是为] ) [\s"'“‘「『`]{0,4} (?=[^\s,，;；。]{0,99}\d) )
+    [^\s,，;；。"'”’」』`]{3,}
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_LONG_CODE = re.compile(
+    r"(?<![\w.])(?=[A-Za-z_.+=]{0,200}\d)(?=[\d_.+=]{0,200}[A-Za-z])[A-Za-z0-9_.+=]{32,}"
 )
 _SECRET_NAME = re.compile(
     r"(?:^|[_\-. ])(?:key|pwd|passwd|credential|authorization|cookie)s?$"
@@ -88,6 +105,11 @@ def scrub(text: str) -> str:
     text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
     text = _USERINFO.sub(rf"\1{MASK}@", text)
     return _NAMED.sub(rf"\1{MASK}", text)
+
+
+def scrub_told(text: str) -> str:
+    """Also what a sentence gives away: `my password is …`, `密码是…`, any long code."""
+    return _LONG_CODE.sub(MASK, _TOLD.sub(rf"\1{MASK}", scrub(text)))
 
 
 def names_secret(name: str) -> bool:

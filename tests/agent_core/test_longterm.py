@@ -246,3 +246,48 @@ def test_memory_operations_are_traced(path: Path) -> None:
     model = ScriptedModel(["Final Answer: a"])
     Agent(model, longterm=LongTermMemory(path), observers=[watch]).run("q")
     assert watch.heard == ["recall", "memory", "remember"]
+
+
+@pytest.mark.parametrize(
+    ("told", "secret"),
+    [
+        ("My password is hunter2.", "hunter2"),
+        ("The password for the bank was “open-sesame”", "open-sesame"),
+        ("我的银行卡密码是123456。", "123456"),
+        ("口令：芝麻开门", "芝麻开门"),
+        ("the PIN of my card is 9981", "9981"),
+        ("My API key is 9f8e7d6c5b4a", "9f8e7d6c5b4a"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxR", "wJalrXUtnFEMI"),
+        ("use SG.abcdefghijklmnopqrst.uvwxyzabcdefghijkl", "uvwxyzabcdefghijkl"),
+        ("sent with d41d8cd98f00b204e9800998ecf8427e", "d41d8cd98f00b204e9800998ecf8427e"),
+    ],
+)
+def test_a_secret_that_somebody_tells_is_not_kept(path: Path, told: str, secret: str) -> None:
+    """Neither as a fact nor in a conversation, whatever words stand around it."""
+    memory = LongTermMemory(path)
+    memory.remember(told)
+    memory.keep_conversation(told, f"I will remember: {told}")
+    kept = path.read_bytes().decode("utf-8", "replace")
+    assert secret not in kept
+    assert kept.count("***") >= 3
+
+
+def test_ordinary_facts_stay_as_they_are(path: Path) -> None:
+    """Words such as key and token are no secrets by themselves."""
+    facts = ["The key is under the mat", "Token limits matter", "Miso was born in 2019"]
+    memory = LongTermMemory(path)
+    for fact in facts:
+        memory.remember(fact)
+    assert {hit.chunk.text for fact in facts for hit in memory.retrieve(fact)} == set(facts)
+
+
+def test_what_is_forgotten_leaves_the_file(path: Path) -> None:
+    """No page of the file holds it any more, and the file is its owner's alone."""
+    memory = LongTermMemory(path, embedder=Animals())
+    number = memory.remember("The cat is called Miso")
+    memory.retrieve("cat")
+    assert b"Miso" in path.read_bytes()
+    memory.forget(number)
+    assert b"Miso" not in path.read_bytes()
+    assert path.stat().st_mode & 0o077 == 0
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
