@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from agent_core.parsing.labels import Label, label_at
+from agent_core.parsing.labels import Label, label_at, stands_out
 
 INVISIBLE = re.compile(r"[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 ODD_BREAK = re.compile(r"\r(?!\n)|[\x0b\x0c\x85\u2028\u2029]")
@@ -19,6 +19,8 @@ LOOK_ALIKES = {
     **{0xFF41 + i: ord("a") + i for i in range(26)},
     **dict.fromkeys((0x3000, 0xA0, 0x2007, 0x202F), ord(" ")),
 }
+_OBJECT = re.compile(r"[{｛\[`]")
+_NAME = re.compile(r"[\w.-]++(?:[ \t]*+[{｛(（\[［]|[ \t\r]*+\Z)")
 _HEAD = 64  # characters of a line in which a label can stand
 
 
@@ -53,3 +55,18 @@ def colon_label(text: str, pos: int) -> Label | None:
     """The label with a colon, disguised or not, that would begin a line at `pos`."""
     label = label_at(text, pos)
     return label if label is not None and label.separated else disguised_label(text, pos)
+
+
+def may_be_label(line: str) -> bool:
+    """Whether some reply could make a label of how `line` begins, with or without its colon."""
+    if disguised_label(line) is not None:
+        return True
+    label = label_at(line, 0)
+    if label is None:
+        return False
+    if label.separated or label.alone or stands_out(line, label):
+        return True
+    if not label.strong or label.kind not in {"action", "input"}:
+        return False
+    value = _OBJECT.match(line, label.end)
+    return value is not None or (label.kind == "action" and bool(_NAME.match(line, label.end)))

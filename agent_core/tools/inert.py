@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from agent_core.parsing.labels import label_at
+from agent_core.parsing.disguise import ODD_BREAK, may_be_label
 
 QUOTE = "| "
 
@@ -23,20 +23,22 @@ _ROLE = re.compile(
 _LABEL_CHARS = 80  # a line is not read further for a label in full-width letters
 _TAG = re.compile(
     rf"""
-    (?: [<＜〈] | &(?:amp;){{0,4}}lt;? | &\#0*60;? | &\#x0*3c;? | \\u003c | \\x3c | %3c )
+    (?: [<＜〈◁] | &(?:amp;){{0,4}}lt;? | &\#0*60;? | &\#x0*3c;? | \\u003c | \\x3c | %3c )
     (?= {_HIDDEN} (?:
         [|｜]                                        # <|im_start|>, DeepSeek's wide bars
       | (?: [/／] | %2f | &\#0*47;? | &\#x0*2f;? | &sol;? )? {_HIDDEN}
         (?: tool_?(?:call|response|result|output)s? | function_?(?:call|response|result)s?
-          | invoke | observations? | retriev(?:ed|al) | context | documents? | passages?
-          | knowledge | search_?results? | think(?:ing)? | reasoning | answer
+          | tool_code | function | invoke | observations?
+          | retriev(?:ed|al) | context | documents? | passages?
+          | knowledge | search_?results? | think(?:ing)? | thought | reasoning | answer
           | system | user | assistant | (?:start|end)_of_turn | [be]os | s )
         (?![\w-]) [^<>]{{0,100}}
-        (?: [>＞〉] | &(?:amp;){{0,4}}gt | &\# | \\u003e | \\x3e | %3e ) ) )
+        (?: [>＞〉▷] | &(?:amp;){{0,4}}gt | &\# | \\u003e | \\x3e | %3e ) ) )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_BRACKET = re.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_[A-Z]+)\])")
+_BREAK = re.compile(rf"(\n|{ODD_BREAK.pattern})")
+_BRACKET = re.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_[A-Z]+|THINK)\])")
 
 
 def inert(text: str) -> str:
@@ -45,8 +47,10 @@ def inert(text: str) -> str:
     Such a line gets `| ` before it; such a tag begins with `‹` for `<`, such a token with `⟦`
     for `[`. Other text stays as it is. Doing it twice changes nothing more.
     """
-    lines = without_tags(text).split("\n")
-    return "\n".join(QUOTE + line if _announces(line) else line for line in lines)
+    # At even places the lines, at odd ones what separates them.
+    parts = _BREAK.split(without_tags(text))
+    parts[::2] = [QUOTE + line if _announces(line) else line for line in parts[::2]]
+    return "".join(parts)
 
 
 def without_tags(text: str) -> str:
@@ -58,8 +62,4 @@ def _announces(line: str) -> bool:
     forms = [line]
     if not line.isascii():
         forms.append(unicodedata.normalize("NFKC", line[:_LABEL_CHARS]))
-    for text in forms:
-        label = label_at(text, 0)
-        if (label is not None and (label.separated or label.alone)) or _ROLE.match(text):
-            return True
-    return False
+    return any(may_be_label(form) or _ROLE.match(form) for form in forms)

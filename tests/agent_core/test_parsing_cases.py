@@ -11,6 +11,7 @@ import pytest
 
 from agent_core.messages import Actions, FinalAnswer, FormatError, ParsedReply, Reply, ToolCall
 from agent_core.parsing import StandardParser, parse_reply
+from agent_core.tools import inert
 
 DATA = Path(__file__).parents[1] / "data" / "parsing"
 TOOLS = (
@@ -117,6 +118,26 @@ def test_variants_are_recovered_where_recovery_is_preferred() -> None:
                 case["expect"][0],
             )
     assert got >= 0.95 * wanted, (got, wanted)
+
+
+def test_no_label_of_the_variants_survives_in_an_observation() -> None:
+    """What the parser reads as a label, however disguised, is disarmed in foreign text."""
+    disarmed = 0
+    for case in rows("variants.jsonl"):
+        tools = case.get("tools", TOOLS)
+        if case["row"] in {"L9", "C7"} or not by_label(case["text"], tools):
+            continue  # a whole reply in a string, or an answer in JSON: no label at a line's start
+        assert not by_label(inert(case["text"]), tools), case["text"]
+        disarmed += 1
+    assert disarmed > 500
+
+
+def by_label(text: str, tools: Any) -> bool:
+    """Whether a decision is read from labels."""
+    decision = parse_reply(text, tools=tools, finish_reason="stop").decision
+    if isinstance(decision, Actions):
+        return decision.actions[0].notation == "labels"
+    return isinstance(decision, FinalAnswer) and decision.labelled
 
 
 def ollama_rows() -> list[dict[str, Any]]:
