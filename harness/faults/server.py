@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from select import select
 from threading import Event, Lock, Thread
 from typing import Any, Literal
 
@@ -121,12 +122,17 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as the server got it. Header names are in lower case."""
+    """A request as the server got it. Header names are in lower case.
+
+    Attributes:
+        has_left: whether the client has closed the connection, to be asked before the response.
+    """
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
+    has_left: Callable[[], bool] = field(default=lambda: False, repr=False, compare=False)
 
     def json(self) -> Any:
         """The body, decoded as JSON."""
@@ -234,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _respond(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        received = Received(self.command, self.path, headers, self._body(headers))
+        received = Received(self.command, self.path, headers, self._body(headers), self._left)
         response = self.server.owner.next_response(received)
         stopping = self.server.owner.stopping
         self.close_connection = True
@@ -259,6 +265,13 @@ class _Handler(BaseHTTPRequestHandler):
         while self.rfile.readline().strip():  # trailers
             pass
         return b"".join(pieces)
+
+    def _left(self) -> bool:
+        try:
+            readable = select([self.connection], [], [], 0)[0]
+            return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+        except (OSError, ValueError):  # reset, or gone altogether
+            return True
 
     def _send(self, response: Response, stopping: Event) -> bool:
         """Send a response; False when the server is stopped meanwhile."""

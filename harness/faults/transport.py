@@ -10,7 +10,7 @@ import requests
 
 from harness.faults.fault import SECRET, Fault
 from harness.sessions.exchange import Response
-from harness.sessions.format import Api, ErrorTake, Take
+from harness.sessions.format import Api, ErrorKind, ErrorTake, Take
 from harness.sessions.responses import build_response, transport_error
 
 _HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Sign in</body></html>"
@@ -26,16 +26,40 @@ class Trouble:
     api: Api
 
 
-Happens = Callable[[Trouble], requests.Response]
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """What comes instead of a reply.
+
+    Attributes:
+        response: what arrives; None when nothing does.
+        ended: how the connection fails after that; None when all is in order.
+    """
+
+    response: Response | None
+    ended: ErrorKind | None = None
+
+
+Happens = Callable[[Response, Api], Spoiled]
+
+
+def spoiled(code: str, recorded: Response, api: Api) -> Spoiled:
+    """What comes instead of the recorded reply."""
+    return _HAPPENS[code](recorded, api)
 
 
 def failed(code: str, trouble: Trouble) -> requests.Response:
-    """What comes instead of the recorded reply.
+    """The same as `requests` hands it out.
 
     Raises:
         requests.RequestException: the fault is that nothing comes.
     """
-    return _HAPPENS[code](trouble)
+    comes = spoiled(code, trouble.recorded, trouble.api)
+    if comes.response is None:
+        raise transport_error(comes.ended or "reset", trouble.prepared)
+    if comes.ended is None:
+        return build_response(trouble.prepared, comes.response)
+    error = ErrorTake(kind=comes.ended, after=len(comes.response.body), request={})
+    return build_response(trouble.prepared, comes.response, take=Take(error=error))
 
 
 def seconds_of(code: str) -> float:
@@ -46,55 +70,52 @@ def seconds_of(code: str) -> float:
 def _refused(status: int, reason: str, said: str, **headers: str) -> Happens:
     """A status with the error body of the API; it repeats a secret, as real ones do."""
 
-    def happens(trouble: Trouble) -> requests.Response:
+    def happens(_recorded: Response, api: Api) -> Spoiled:
         message = f"{said} (Authorization: Bearer {SECRET})"
-        error: object = message if trouble.api == "ollama" else {"message": message}
+        error: object = message if api == "ollama" else {"message": message}
         named = {name.replace("_", "-"): [value] for name, value in headers.items()}
-        response = Response(
-            status,
-            reason,
-            {"Content-Type": ["application/json"], **named},
-            json.dumps({"error": error}).encode(),
+        return Spoiled(
+            Response(
+                status,
+                reason,
+                {"Content-Type": ["application/json"], **named},
+                json.dumps({"error": error}).encode(),
+            )
         )
-        return build_response(trouble.prepared, response)
 
     return happens
 
 
-def _html(trouble: Trouble) -> requests.Response:
-    page = Response(200, "OK", {"Content-Type": ["text/html; charset=utf-8"]}, _HTML)
-    return build_response(trouble.prepared, page)
+def _html(_recorded: Response, _api: Api) -> Spoiled:
+    return Spoiled(Response(200, "OK", {"Content-Type": ["text/html; charset=utf-8"]}, _HTML))
 
 
-def _wrong_type(trouble: Trouble) -> requests.Response:
-    headers = {"Content-Type": ["text/plain; charset=latin-1"]}
-    return build_response(trouble.prepared, replace(trouble.recorded, headers=headers))
+def _wrong_type(recorded: Response, _api: Api) -> Spoiled:
+    return Spoiled(replace(recorded, headers={"Content-Type": ["text/plain; charset=latin-1"]}))
 
 
 def _half(recorded: Response) -> Response:
     return replace(recorded, body=recorded.body[: len(recorded.body) // 2])
 
 
-def _short(trouble: Trouble) -> requests.Response:
+def _short(recorded: Response, _api: Api) -> Spoiled:
     """Half of the body, of a stream whole records, and an end as if that were all."""
-    half = _half(trouble.recorded)
+    half = _half(recorded)
     records = half.body[: half.body.rfind(b"\n") + 1]
-    return build_response(trouble.prepared, replace(half, body=records or half.body))
+    return Spoiled(replace(half, body=records or half.body))
 
 
-def _cut(trouble: Trouble) -> requests.Response:
+def _cut(recorded: Response, _api: Api) -> Spoiled:
     """Half of the body, then the connection breaks."""
-    half = _half(trouble.recorded)
-    take = Take(error=ErrorTake(kind="cut", after=len(half.body), request={}))
-    return build_response(trouble.prepared, half, take=take)
+    return Spoiled(_half(recorded), "cut")
 
 
-def _reset(trouble: Trouble) -> requests.Response:
-    raise transport_error("reset", trouble.prepared)
+def _reset(_recorded: Response, _api: Api) -> Spoiled:
+    return Spoiled(None, "reset")
 
 
-def _timeout(trouble: Trouble) -> requests.Response:
-    raise transport_error("timeout", trouble.prepared)
+def _timeout(_recorded: Response, _api: Api) -> Spoiled:
+    return Spoiled(None, "timeout")
 
 
 _HAPPENS: Mapping[str, Happens] = {

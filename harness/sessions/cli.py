@@ -156,8 +156,8 @@ def record_command(
     with ExitStack() as stack:
         stack.enter_context(exit_codes())
         if proxy:
-            if factory is not None or mode == "resume":
-                raise click.UsageError("--proxy records others: no FACTORY, no --resume")
+            if factory is not None:
+                raise click.UsageError("--proxy records others: no FACTORY")
             _record_traffic(upstream, folder, name, port=port, mode=mode, as_json=as_json)
             return
         if factory is None:
@@ -277,8 +277,7 @@ def _record_traffic(
 ) -> None:
     from harness.sessions.serve_cli import record_traffic  # noqa: PLC0415 - only when it is used
 
-    rewrite = mode == "rewrite"
-    record_traffic(upstream, folder, name, port=port, rewrite=rewrite, as_json=as_json)
+    record_traffic(upstream, folder, name, port=port, mode=mode or "new", as_json=as_json)
 
 
 def _typed() -> Iterator[str]:

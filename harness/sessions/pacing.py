@@ -25,10 +25,21 @@ def moments(pieces: Sequence[bytes], take: Take) -> list[float]:
         pieces: the whole recorded body, in pieces.
     """
     if take.times and len(take.times) == len(take.sizes):
-        known = _of_chunks(pieces, take)
+        known = regrouped(pieces, take.sizes, take.times)
     else:
         known = _of_lines([json_body(piece) for piece in pieces])
     return list(accumulate(known, max))
+
+
+def regrouped(pieces: Sequence[bytes], sizes: Sequence[int], times: Sequence[float]) -> list[float]:
+    """Moments of the same bytes in other pieces: one is there when that is in which it ends."""
+    found, place = [], 0
+    ends = list(accumulate(sizes))
+    for end in accumulate(map(len, pieces)):
+        while place + 1 < len(ends) and ends[place] < end:
+            place += 1
+        found.append(times[place])
+    return found
 
 
 def duration(record: JsonValue, take: Take) -> float:
@@ -36,17 +47,6 @@ def duration(record: JsonValue, take: Take) -> float:
     if take.seconds or not isinstance(record, dict):
         return take.seconds
     return (as_count(record.get("total_duration")) or 0) / _NANOSECONDS
-
-
-def _of_chunks(pieces: Sequence[bytes], take: Take) -> list[float]:
-    """A piece is there when the chunk is there in which it ends."""
-    found, chunk = [], 0
-    ends = list(accumulate(take.sizes))
-    for end in accumulate(map(len, pieces)):
-        while chunk + 1 < len(ends) and ends[chunk] < end:
-            chunk += 1
-        found.append(take.times[chunk])
-    return found
 
 
 def _of_lines(records: Sequence[JsonValue]) -> list[float]:

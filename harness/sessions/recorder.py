@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from http.client import RemoteDisconnected
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import requests
 from requests.adapters import BaseAdapter
@@ -52,6 +53,7 @@ class Recorder:
         self._lock = Lock()
         self._begun = 0
         self._over: dict[int, tuple[Take, Exchange | None]] = {}
+        self._watches: WeakKeyDictionary[requests.PreparedRequest, _Watch] = WeakKeyDictionary()
 
     def results(self) -> tuple[list[Take], tuple[Exchange, ...]]:
         """The takes and their complete exchanges, numbered."""
@@ -77,6 +79,20 @@ class Recorder:
         with self._lock:
             self._over[number] = take, exchange
         self._on_take(number, take, exchange)
+
+    def watch(self, request: requests.PreparedRequest, watch: _Watch) -> None:
+        """Remember who watches a request that is being sent."""
+        with self._lock:
+            self._watches[request] = watch
+
+    def client_left(self, request: requests.PreparedRequest, *, waiting: bool) -> None:
+        """Keep a request as it stands: whoever sent it has read enough, or waited too long."""
+        with self._lock:
+            watch = self._watches.get(request)
+        if watch is not None and waiting:
+            watch.failed("timeout")
+        elif watch is not None:
+            watch.complete(closed=True)
 
     def again(self, number: int, prepared: requests.PreparedRequest, request: Request) -> Any:
         """The reply of the interrupted recording, or None when it has none for this request."""
@@ -113,10 +129,11 @@ class RecordingAdapter(BaseAdapter):
         if again is not None:
             return again
         watch = _Watch(self._recorder, number, seen)
+        self._recorder.watch(request, watch)
         try:
             response = self._inner.send(request, *args, **kwargs)
         except Exception as error:
-            watch.failed(_kind_before_response(error))
+            watch.failed(kind_before_response(error))
             raise
         watch.answered(response)
         response.raw = _Tee(response.raw, watch)
@@ -254,7 +271,8 @@ class _Tee:
         return data
 
 
-def _kind_before_response(error: BaseException) -> ErrorKind:
+def kind_before_response(error: BaseException) -> ErrorKind:
+    """How a request failed that got no response."""
     if isinstance(error, requests.ConnectTimeout):
         return "connect_timeout"
     if isinstance(error, requests.Timeout | ReadTimeoutError | TimeoutError):

@@ -10,35 +10,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Event, Lock
-from types import TracebackType
+from threading import Lock
 
-from harness import faults
-from harness.sessions.cassette import load_session, read_response
-from harness.sessions.conversion import (
-    api_of,
-    is_stream,
-    pieces_of,
-    records_of,
-    route_of,
-    stream,
-    wants_stream,
-    whole,
-)
+from agent_core.errors import ConfigError
+from harness.faults import Received, Response
+from harness.faults.transport import HTTP_FAULTS
+from harness.sessions.borders import Borders
+from harness.sessions.cassette import load_session
+from harness.sessions.conversion import route_of
 from harness.sessions.cursor import FACTS, Cursor, same_form
-from harness.sessions.exchange import Request, canonical_key, decoded_body, json_body
-from harness.sessions.exchange import Response as Recorded
+from harness.sessions.delivery import Delivery
+from harness.sessions.exchange import Request, canonical_key, decoded_body
 from harness.sessions.facts import answer_fact
-from harness.sessions.format import Api, SessionFile, Take
-from harness.sessions.pacing import duration, moments
+from harness.sessions.format import SessionFile
+from harness.sessions.loopback import NamedServer
 from harness.sessions.refusals import Refusal, Verdict, conflict, nearest, refusal_of
 
-NAMED = re.compile(r"/s/(?P<name>[^/]+)(?P<rest>/.*)")
-_NOT_SENT = {"transfer-encoding", "content-encoding", "content-length", "connection", "date"}
-_JSON, _NDJSON, _EVENTS = "application/json", "application/x-ndjson", "text/event-stream"
+_FAULTS = {fault.code: fault for fault in HTTP_FAULTS}
+_ORDER = re.compile(r"(?:(?P<number>[1-9]\d*):)?(?P<code>.+)")
 
 
-class SessionServer:
+class SessionServer(NamedServer):
     """A server on 127.0.0.1 that answers from recordings; a context manager.
 
     `/s/NAME/…` asks one session by its name; without it every session is considered, and the
@@ -50,9 +42,13 @@ class SessionServer:
         pace: 1.0 lets replies arrive as slowly as they were recorded, 0.0 at once.
         repeat: answer a recorded request as often as it comes, for clients that are tried by
             hand; nothing is left over then.
+        borders: where streams are cut into chunks.
+        faults: of HTTP, such as `2:cut` for the second request of a session, or `500` for
+            every one. Each strikes a request once, before its reply; one that lasts, always.
 
     Raises:
-        ValueError: a pace outside 0…1.
+        ConfigError: a pace outside 0…1, or no fault that is known.
+        OSError: the port is taken.
     """
 
     def __init__(
@@ -62,35 +58,20 @@ class SessionServer:
         port: int = 0,
         pace: float = 0.0,
         repeat: bool = False,
+        borders: Borders = "lines",
+        faults: Sequence[str] = (),
     ) -> None:
         if not 0 <= pace <= 1:
-            raise ValueError(f"pace must be from 0 (at once) to 1 (as recorded), got {pace!r}")
+            raise ConfigError(f"pace must be from 0 (at once) to 1 (as recorded), got {pace!r}")
         self._cursors = {name: Cursor(name, file) for name, file in sessions.items()}
-        self._pace = pace
         self._repeat = repeat
+        self._orders = [_order(each) for each in faults]
+        self._struck: set[tuple[str, int, str]] = set()
         self._answered = 0
         self._refused: dict[bytes, Refusal] = {}
         self._lock = Lock()
-        self._stopping = Event()
-        self._http = faults.FaultServer(self._answer, port=port)
-
-    @property
-    def url(self) -> str:
-        """The base URL, without a trailing slash: what `OLLAMA_HOST` wants; add `/v1` for that."""
-        return self._http.url
-
-    def __enter__(self) -> SessionServer:
-        self._http.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stopping.set()
-        self._http.__exit__(kind, error, traceback)
+        super().__init__(port)
+        self._delivery = Delivery(pace=pace, borders=borders, stopping=self._stopping)
 
     def verdict(self) -> Verdict:
         """What has been asked so far, and what has not."""
@@ -111,28 +92,33 @@ class SessionServer:
                     f"requests were not sent, the first is request {unused[0] + 1}"
                 )
 
-    def _answer(self, received: faults.Received) -> faults.Response:
-        path, cursors = received.path, list(self._cursors.values())
-        if named := NAMED.fullmatch(path):
-            path = named["rest"]
-            cursors = [each for each in cursors if each.name == named["name"]]
+    def _answer(self, received: Received, name: str | None) -> Response:
+        cursors = [each for each in self._cursors.values() if name in {None, each.name}]
         headers, body = decoded_body({k: [v] for k, v in received.headers.items()}, received.body)
-        form = same_form(Request(received.method, f"http://localhost{path}", headers, body))
+        asked = Request(received.method, f"http://localhost{received.path}", headers, body)
+        form = same_form(asked)
+        is_fact, fault = route_of(form.url) in FACTS, None
         with self._lock:
             found = self._find(form, cursors)
-            if found is None and route_of(form.url) not in FACTS:
+            if found is None and not is_fact:
                 refusal = refusal_of(form, cursors)
                 self._refused.setdefault(canonical_key(form), refusal)
                 return conflict(refusal)
+            if found is not None and not is_fact:
+                cursor, number = found
+                fault = self._fault(cursor, number)
+                if fault is None:
+                    cursor.answer(number)
+                    self._answered += 1
         if found is None:
             return answer_fact(route_of(form.url), received, cursors)
-        cursor, number = found
-        api = api_of(form.url)
-        wanted = None if api is None else wants_stream(api, json_body(body))
-        return self._reply(cursor, number, api, wanted, body)
+        file, take = found[0].file, found[0].takes[found[1]]
+        if fault is not None:
+            return self._delivery.fault(fault, file, take, asked)
+        return self._delivery.reply(file, take, asked)
 
     def _find(self, form: Request, cursors: Sequence[Cursor]) -> tuple[Cursor, int] | None:
-        """The recorded request that this is, marked as answered."""
+        """The recorded request that this is."""
         key = canonical_key(form)
         if route_of(form.url) in FACTS:
             places = ((cursor, cursor.anywhere(key)) for cursor in cursors)
@@ -142,77 +128,31 @@ class SessionServer:
             for cursor in cursors:
                 cursor.forget(key)
             found = _best(key, cursors)
-        found = found or _but_for_times(form, cursors)
-        if found is not None:
-            found[0].answer(found[1])
-            self._answered += 1
-        return found
+        return found or _but_for_times(form, cursors)
 
-    def _reply(
-        self, cursor: Cursor, number: int, api: Api | None, wanted: bool | None, asked: bytes
-    ) -> faults.Response:
-        take = cursor.takes[number]
-        if take.exchange is None:
-            return self._failure(take)
-        recorded = cursor.file.exchanges[take.exchange].response
-        records = None if api is None else records_of(api, recorded)
-        headers = _headers(recorded)
-        if api is None or records is None:
-            delay = self._pace * duration(json_body(recorded.body), take)
-            return faults.Response(recorded.status, recorded.body, headers, delay=delay)
-        came_as_stream = is_stream(api, recorded)
-        if not wanted:
-            headers["Content-Type"] = _JSON
-            record = whole(api, records) if came_as_stream else records[0]
-            delay = self._pace * duration(record, take)
-            plain = recorded.body if not came_as_stream else None
-            return faults.Response(200, record if plain is None else plain, headers, delay=delay)
-        headers["Content-Type"] = _EVENTS if api == "openai" else _NDJSON
-        if came_as_stream:
-            pieces = pieces_of(api, recorded.body)
-            times = moments(pieces, take)
-        else:
-            pieces = stream(api, records[0], usage=_wants_usage(asked))
-            total = duration(records[0], take)
-            times = [total * (n + 1) / len(pieces) for n in range(len(pieces))]
-        return faults.Response(200, headers=headers, chunks=self._paced(pieces, times))
-
-    def _paced(self, pieces: Sequence[bytes], times: Sequence[float]) -> Iterator[bytes]:
-        passed = 0.0
-        for piece, moment in zip(pieces, times, strict=True):
-            if self._stopping.wait(self._pace * (moment - passed)):
-                raise ConnectionAbortedError("the server is stopped")
-            passed = moment
-            yield piece
-
-    def _failure(self, take: Take) -> faults.Response:
-        """Fail as it failed when it was recorded; a timeout is waited for by the client."""
-        error = take.error
-        assert error is not None
-        if error.response is None:
-            if error.kind in {"timeout", "connect_timeout"}:
-                return faults.Response(silent=True)
-            return faults.Response(raw=b"") if error.kind == "cut" else faults.Response(reset=True)
-        recorded = read_response(error.response)
-        body, headers = recorded.body, _headers(recorded)
-        if error.kind == "reset":
-            return faults.Response(
-                recorded.status, headers=headers, chunks=[body], cut_after=len(body), reset=True
-            )
-        chunks = self._broken(body, hang=error.kind == "timeout")
-        return faults.Response(recorded.status, headers=headers, chunks=chunks)
-
-    def _broken(self, body: bytes, *, hang: bool) -> Iterator[bytes]:
-        yield body
-        if hang:
-            self._stopping.wait()
-        raise ConnectionAbortedError("recorded so")
+    def _fault(self, cursor: Cursor, number: int) -> str | None:
+        """The fault whose turn it is at this request."""
+        for place, code in self._orders:
+            strikes = (cursor.name, number, code)
+            if place in {None, number} and strikes not in self._struck:
+                if not _FAULTS[code].lasting:
+                    self._struck.add(strikes)
+                return code
+        return None
 
 
 def serve(
-    paths: Iterable[str | Path], *, port: int = 0, pace: float = 0.0, repeat: bool = False
+    paths: Iterable[str | Path],
+    *,
+    port: int = 0,
+    pace: float = 0.0,
+    repeat: bool = False,
+    borders: Borders = "lines",
+    faults: Sequence[str] = (),
 ) -> SessionServer:
     """A server of session files and stock cassettes, not started yet; names are those of files.
+
+    The other arguments are those of `SessionServer`.
 
     Raises:
         SessionFormatError: a file is neither.
@@ -225,7 +165,20 @@ def serve(
             number += 1
             name = f"{path.stem}-{number}"
         sessions[name] = load_session(path)
-    return SessionServer(sessions, port=port, pace=pace, repeat=repeat)
+    return SessionServer(
+        sessions, port=port, pace=pace, repeat=repeat, borders=borders, faults=faults
+    )
+
+
+def _order(text: str) -> tuple[int | None, str]:
+    """Which request (from 0; None is every one) fails, and how."""
+    found = _ORDER.fullmatch(text)
+    if found is None or found["code"] not in _FAULTS:
+        raise ConfigError(
+            f"expected a fault as CODE or NUMBER:CODE with a code of {', '.join(_FAULTS)}; "
+            f"got {text!r}"
+        )
+    return (int(found["number"]) - 1 if found["number"] else None), found["code"]
 
 
 def _best(key: bytes, cursors: Sequence[Cursor]) -> tuple[Cursor, int] | None:
@@ -241,18 +194,3 @@ def _but_for_times(form: Request, cursors: Sequence[Cursor]) -> tuple[Cursor, in
         if not cursor.used[place] and not cursor.drift(place, form).reaches("warn"):
             return cursor, place
     return None
-
-
-def _headers(recorded: Recorded) -> dict[str, str]:
-    headers = {
-        name.title(): ", ".join(values)
-        for name, values in recorded.headers.items()
-        if name.lower() not in _NOT_SENT
-    }
-    return {"Content-Type": _JSON, **headers}
-
-
-def _wants_usage(asked: bytes) -> bool:
-    body = json_body(asked)
-    options = body.get("stream_options") if isinstance(body, dict) else None
-    return isinstance(options, dict) and options.get("include_usage") is True

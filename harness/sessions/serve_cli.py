@@ -9,14 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from types import FrameType
+from typing import Any
 
 import click
 
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
+from harness.sessions.borders import BORDERS
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.serve import serve
 from harness.sessions.show import console, visible
 from harness.sessions.suite import session_files
+from harness.sessions.traffic import Mode
 
 _POLL = 0.5  # seconds; a wait without end would not see Ctrl-C on every platform
 
@@ -27,12 +30,16 @@ _POLL = 0.5  # seconds; a wait without end would not see Ctrl-C on every platfor
               help="Where to listen on 127.0.0.1; 0 takes a free one.")  # fmt: skip
 @click.option("--pace", default=0.0, show_default=True, type=click.FloatRange(0, 1),
               help="1 replies as slowly as recorded, 0 at once.")  # fmt: skip
+@click.option("--borders", type=click.Choice(BORDERS), default="lines",
+              show_default=True, help="Where streams are cut into chunks.")  # fmt: skip
+@click.option("--fault", "faults", multiple=True, metavar="[N:]CODE",
+              help="Fail request N of a session, or every one, once before its reply: 404, 429, "
+                   "500, html, cut, short, reset, timeout, wrong-type; 429-stays and 500-stays "
+                   "do so always.")  # fmt: skip
 @click.option("--once", is_flag=True,
               help="Answer each recorded request once; fail if any was not sent.")  # fmt: skip
 @json_option
-def serve_command(
-    *, paths: tuple[Path, ...], port: int, pace: float, once: bool, as_json: bool
-) -> None:
+def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: Any) -> None:
     """Serve recorded sessions as a fake Ollama, and /v1 for those recorded there.
 
     PATHS are files or folders. A request that was not recorded is refused with status 409 and a
@@ -43,12 +50,13 @@ def serve_command(
       agentrig serve cassettes
       agentrig serve cassettes/weather-zh.yaml --port 11435 --pace 1
       agentrig serve cassettes/weather-zh.yaml --once --json
+      agentrig serve cassettes/weather-zh.yaml --borders mid-utf8 --fault 2:cut
     """
     with exit_codes():
         files = session_files(paths)
         if not files:
             raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
-        with _interruption() as stopped, serve(files, port=port, pace=pace, repeat=not once) as it:
+        with _interruption() as stopped, serve(files, repeat=not once, **how) as it:
             click.echo(f"serving {len(files)} sessions on {it.url}; stop with Ctrl-C", err=True)
             _wait(stopped)
             verdict = it.verdict()
@@ -64,11 +72,11 @@ def serve_command(
 
 
 def record_traffic(
-    upstream: str, folder: Path, name: str, *, port: int, rewrite: bool, as_json: bool
+    upstream: str, folder: Path, name: str, *, port: int, mode: Mode, as_json: bool
 ) -> None:
     """Record whoever is pointed at the proxy, until Ctrl-C; then the sessions are written."""
     with _interruption() as stopped:
-        proxy = RecordingProxy(upstream, folder, name, port=port, rewrite=rewrite)
+        proxy = RecordingProxy(upstream, folder, name, port=port, mode=mode)
         with proxy:
             click.echo(f"recording {proxy.url} → {upstream}; stop with Ctrl-C", err=True)
             _wait(stopped)

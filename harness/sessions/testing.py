@@ -105,7 +105,7 @@ def proxy_for_test(path: Path) -> RecordingProxy:
     register_environment(os.environ)
     source = resolved(ModelSource(name=path.stem))
     reachable(source)
-    return RecordingProxy(source.base_url or "", path.parent, path.stem, rewrite=True)
+    return RecordingProxy(source.base_url or "", path.parent, path.stem, mode="rewrite")
 
 
 def _to_record(path: Path, marker: Mapping[str, Any], allow: Sequence[str]) -> tuple[Plan, Factory]:

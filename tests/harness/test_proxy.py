@@ -158,7 +158,7 @@ def test_one_writer_a_session(tmp_path: Path) -> None:
         RecordingProxy(upstream.url, tmp_path, "tour")
     with (
         FaultServer(ollama) as upstream,
-        RecordingProxy(upstream.url, tmp_path, "tour", rewrite=True) as again,
+        RecordingProxy(upstream.url, tmp_path, "tour", mode="rewrite") as again,
     ):
         post(again.url, {**BODY, "seed": 2})
     assert b'"seed": 2' in load_session(tmp_path / "tour.yaml").exchanges[0].request.body
