@@ -164,13 +164,13 @@ class PromptHistory:
             self._start_over()
         self._messages = now
         new = now[known:]
-        # One text: an array costs more, and no store searches in arrays.
-        lines = "; ".join([self._append(message) for message in new])
         attributes: Attributes = {
             "harness.prompt.messages": len(now),
+            # Role, characters and digest of each. One text: an array costs more, and no store
+            # searches in arrays.
+            "harness.prompt.new": "; ".join([self._append(message) for message in new]),
             "harness.prompt.chars": self._chars,
             "harness.prompt.sha256": "sha256:" + self._hash.hexdigest(),
-            "harness.prompt.new": lines,
         }
         if not grew:
             attributes["harness.prompt.rewritten"] = True  # trimmed: the server's cache is lost
@@ -191,17 +191,16 @@ class PromptHistory:
         return text, omitted > 0 or self._was_cut
 
     def _append(self, message: Message) -> str:
-        """Take a message in; its role, characters and the first 16 digits of its digest."""
         text = message_text(message)
-        fingerprint = self._digest(text).removeprefix("sha256:")
-        self._hash.update(f"{message.role} {fingerprint}\n".encode("utf-8", "surrogatepass"))
+        fingerprint = self._digest(text)
+        self._hash.update(f"{message.role} {fingerprint}".encode())
         self._chars += len(text)
         if self._capture.on:
             third = ATTRIBUTE_CHARS[self._capture.mode] // 3  # so that the first two always fit
             fragment, was_cut = self._capture.json(message_parts(message), limit=third)
             self._fragments.append(fragment)
             self._was_cut |= was_cut
-        return f"{message.role} {len(text)} {fingerprint[:16]}"
+        return f"{message.role} {len(text)} {fingerprint[7:23]}"
 
 
 class RetrievedChunks:
