@@ -1,22 +1,27 @@
-"""The matrix of a sweep as one self-contained page, without scripts or requests."""
+"""The matrix of a sweep as markup, from what `agentrig sweep --json` says."""
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from agent_core.messages import JsonObject
 from harness.faults.catalogue import FAULTS
-from harness.faults.report import FORMULA, Row, SweepReport, percent
-from harness.faults.verdicts import VIOLATIONS
+from harness.faults.report import SweepReport, percent
+from harness.page import document, escaped
 from harness.redact import redactor
 
-_STYLE = """
-body{font:14px/1.45 system-ui,sans-serif;margin:2rem;color:#222}
-table{border-collapse:collapse;margin:1rem 0}
-th,td{border:1px solid #ddd;padding:0 .3rem;text-align:center;font-size:11px;height:1.5em}
-th:first-child,td:first-child{text-align:left;white-space:nowrap;font-size:12px}
-thead th{vertical-align:bottom}thead span{writing-mode:vertical-rl;padding:.3rem 0}
-.r{background:#bfe5bf}.o{background:#ffe9a8}.c{background:#c5e3f6}.v{background:#e33;color:#fff}
-.n{background:#f4f4f4}.s{font-style:italic}li code{background:#f4f4f4}
+STYLE = """
+.wide { overflow-x: auto; }
+.sweep { width: auto; table-layout: auto; margin: 1rem 0; }
+.sweep th, .sweep td { border: 1px solid var(--line); padding: 0 .3rem; text-align: center;
+  font-size: .7rem; height: 1.5em; }
+.sweep th:first-child, .sweep td:first-child { text-align: left; white-space: nowrap; }
+.sweep thead th { vertical-align: bottom; }
+.sweep thead span { writing-mode: vertical-rl; padding: .3rem 0; }
+.r, .o, .c, .v { color: #1b1f24; }
+.r { background: #bfe5bf; } .o { background: #ffe9a8; } .c { background: #c5e3f6; }
+.v { background: #b00; color: #fff; font-weight: 700; } .scripted { font-style: italic; }
 """
 _SIGNS = {
     "recovered": ("r", "✓"),
@@ -29,53 +34,70 @@ _SIGNS = {
 
 def page(report: SweepReport) -> str:
     """The page: score, violations, and a cell for every trial."""
-    recovered, counted = report.score()
-    codes = list(dict.fromkeys(row.trial.fault.code for row in report.rows))
-    head = "".join(
-        f'<th title="{escape(FAULTS[code].about)}"><span>{escape(code)}</span></th>'
-        for code in codes
+    parts = ["<h1>Sweep of faults</h1>", *matrix(redactor.value(report.as_json()))]
+    return document("agentrig sweep", parts, style=STYLE)
+
+
+def matrix(sweep: JsonObject) -> Iterator[str]:
+    """Score, violations and matrix of a sweep; what is not in it is left out."""
+    recovered, counted = sweep.get("recovered", 0), sweep.get("counted", 0)
+    rows = [each for each in sweep.get("rows") or () if isinstance(each, dict)]
+    violations = [each for each in sweep.get("violations") or () if isinstance(each, dict)]
+    yield (
+        f"<p><b>{escaped(percent(recovered, counted))}</b> recovered "
+        f"({escaped(recovered)} of {escaped(counted)}); {escaped(sweep.get('trials', 0))} trials, "
+        f"{len(violations)} violations, seed {escaped(sweep.get('seed'))}.<br>"
+        f"{escaped(sweep.get('formula', ''))}.</p>"
     )
-    places: dict[str, dict[str, Row]] = {}
-    for row in report.rows:
-        places.setdefault(f"{row.session}, {row.trial.place}", {})[row.trial.fault.code] = row
-    body = "".join(
-        f"<tr><td>{escape(place)}</td>{''.join(_cell(cells.get(code)) for code in codes)}</tr>"
-        for place, cells in places.items()
-    )
+    yield from _violations(violations, sweep.get("errors") or {})
     legend = " ".join(
         f'<span class="{css}">&nbsp;{sign or "&nbsp;"}&nbsp;</span> {verdict}'
         for verdict, (css, sign) in _SIGNS.items()
     )
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>agentrig sweep</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Sweep of faults</h1>"
-        f"<p><b>{percent(recovered, counted)}</b> recovered ({recovered} of {counted}); "
-        f"{report.made} trials, {len(report.violations)} violations, seed {report.seed}.<br>"
-        f"{escape(FORMULA)}.</p>{_violations(report)}<p>{legend}; <i>italic</i>: ended on a "
-        f"scripted reply</p><table><thead><tr><th>session, step</th>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></body></html>\n"
-    )
+    yield f"<p>{legend}; <i>italic</i>: ended on a scripted reply</p>"
+    yield from _table(rows)
 
 
-def _cell(row: Row | None) -> str:
+def _table(rows: Sequence[JsonObject]) -> Iterator[str]:
+    codes = list(dict.fromkeys(str(row.get("operator")) for row in rows))
+    places: dict[str, dict[str, JsonObject]] = {}
+    for row in rows:
+        places.setdefault(_place(row), {})[str(row.get("operator"))] = row
+    yield '<div class="wide"><table class="sweep"><thead><tr><th>session, step</th>'
+    for code in codes:
+        about = FAULTS[code].about if code in FAULTS else ""
+        yield f'<th title="{escaped(about)}"><span>{escaped(code)}</span></th>'
+    yield "</tr></thead><tbody>"
+    for place, cells in places.items():
+        inside = "".join(_cell(cells.get(code)) for code in codes)
+        yield f"<tr><td>{escaped(place)}</td>{inside}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _cell(row: JsonObject | None) -> str:
     if row is None:
         return "<td></td>"
-    judgement = row.judgement
-    css, sign = _SIGNS[judgement.verdict]
-    css += " s" if judgement.scripted else ""
-    words = ": ".join(filter(None, (judgement.verdict, judgement.kind, judgement.detail)))
-    return f'<td class="{css}" title="{escape(redactor.text(words))}">{sign}</td>'
+    css, sign = _SIGNS.get(str(row.get("verdict")), ("n", "?"))
+    css += " scripted" if row.get("scripted") else ""
+    said: list[Any] = [row.get("verdict"), row.get("violation"), row.get("detail")]
+    return f'<td class="{css}" title="{escaped(": ".join(str(e) for e in said if e))}">{sign}</td>'
 
 
-def _violations(report: SweepReport) -> str:
-    items = [
-        f"<li><b>{escape(row.session)}, {escape(row.trial.place)}, "
-        f"{escape(row.trial.fault.code)}</b>: {escape(VIOLATIONS[row.judgement.kind])}<br>"
-        f"<code>{escape(redactor.text(row.judgement.detail))}</code></li>"
-        for row in report.violations
-    ]
-    items += [
-        f"<li><b>{escape(path)}</b> was not swept: {escape(redactor.text(words))}</li>"
-        for path, words in report.errors.items()
-    ]
-    return f"<ul>{''.join(items)}</ul>" if items else ""
+def _violations(violations: Sequence[JsonObject], errors: JsonObject) -> Iterator[str]:
+    if not violations and not errors:
+        return
+    yield '<ul class="found">'
+    for each in violations:
+        yield (
+            f'<li class="bad">✗ {escaped(_place(each))}, {escaped(each.get("operator"))}: '
+            f"{escaped(each.get('means', each.get('violation')))}<br>"
+            f"<code>{escaped(each.get('detail', ''))}</code></li>"
+        )
+    for path, words in errors.items():
+        yield f'<li class="bad">✗ {escaped(path)} was not swept: {escaped(words)}</li>'
+    yield "</ul>"
+
+
+def _place(row: JsonObject) -> str:
+    turn = "" if row.get("turn") == 1 else f"turn {row.get('turn')} "
+    return f"{row.get('session')}, {turn}step {row.get('step')}"

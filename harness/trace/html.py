@@ -5,20 +5,18 @@ Colours only repeat what words and marks say, so the page reads the same without
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from harness import semconv
-from harness.plain import visible
+from harness.page import document
+from harness.page import escaped as _text
 from harness.trace.describe import duration, facts, listed, title
 from harness.trace.explain import explain
 from harness.trace.spans import Trace, TraceSpan
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _BAR_CLASS = {"execute_tool": "tool", "chat": "", "invoke_agent": "part", "harness.step": "part"}
 _MARKS = {"error": ("✗ ", "bad"), "warning": ("! ", "warn"), "note": ("· ", "soft")}
 _MAX_RECORDS = 1_000
@@ -32,7 +30,6 @@ def page(trace: Trace, *, logs: Path | None = None) -> str:
     """
     root = trace.root
     name = f"{root.name} · {root.attributes.get(semconv.STOP_REASON, 'not ended')}"
-    style = files("harness.trace").joinpath("page.css").read_text("utf-8")
     parts = [
         *_header(trace),
         *_waterfall(trace),
@@ -41,25 +38,7 @@ def page(trace: Trace, *, logs: Path | None = None) -> str:
         *_records(trace, logs),
     ]
     language = "zh" if root.attributes.get("harness.language") == "zh" else "en"
-    return "\n".join([
-        "<!doctype html>",
-        f'<html lang="{language}"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<link rel="icon" href="data:,">',
-        f"<title>{_text(name)}</title><style>{style}</style></head><body><main>",
-        *parts,
-        "</main></body></html>",
-        "",
-    ])
-
-
-def _text(value: Any) -> str:
-    """Foreign text, inert; control characters become pictures of themselves."""
-    shown = "".join(
-        chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(value)
-    )
-    return html.escape(visible(shown))
+    return document(name, parts, language=language)
 
 
 def _header(trace: Trace) -> Iterator[str]:
