@@ -33,9 +33,9 @@ _POLL = 0.5  # seconds; a wait without end would not see Ctrl-C on every platfor
 @click.option("--borders", type=click.Choice(BORDERS), default="lines",
               show_default=True, help="Where streams are cut into chunks.")  # fmt: skip
 @click.option("--fault", "faults", multiple=True, metavar="[N:]CODE",
-              help="Fail request N of a session, or every one, once before its reply: 404, 429, "
-                   "500, html, cut, short, reset, timeout, wrong-type; 429-stays and 500-stays "
-                   "do so always.")  # fmt: skip
+              help="Fail request N of a session, or every one, once before its reply: 429, 500, "
+                   "html, cut, short, reset, timeout, wrong-type; always: 404, 429-stays, "
+                   "500-stays.")  # fmt: skip
 @click.option("--once", is_flag=True,
               help="Answer each recorded request once; fail if any was not sent.")  # fmt: skip
 @json_option

@@ -27,7 +27,7 @@ from tests.harness.serve_support import (
     sse,
     tool_turn,
 )
-from tests.harness.sessions_support import record_scripted, response, three_steps
+from tests.harness.sessions_support import three_steps
 
 FIRST: dict[str, Any] = {"model": "m", "messages": [QUESTION], "stream": False}
 SECOND = {**FIRST, "messages": [QUESTION, ASKED, SEEN]}
@@ -301,20 +301,6 @@ def test_recorded_facts_come_first(tmp_path: Path) -> None:
         http.trust_env = False
         assert server.verdict().ok
         assert http.get(f"{server.url}/api/tags", timeout=10).text == '{"models":[]}'
-
-
-def test_failures_fail_as_recorded(tmp_path: Path) -> None:
-    """A connection that was cut is cut again; the client's next try gets what followed."""
-    scripts = ([b""], [response(200, json.dumps(record("Final Answer: 5")).encode())])
-    path = tmp_path / "cut.yaml"
-    recorded = record_scripted(path, *scripts, questions=["2 + 3?"])
-    assert [take.error is not None for take in recorded.file.takes] == [True, False]
-    body = json.loads(recorded.file.exchanges[0].request.body)
-    with serve([path]) as server:
-        with pytest.raises(requests.ConnectionError):
-            ask(server, body)
-        assert ask(server, body).json()["message"]["content"] == "Final Answer: 5"
-        assert server.verdict().ok
 
 
 def test_repeat_answers_as_often_as_asked(tmp_path: Path) -> None:
