@@ -7,6 +7,7 @@ from contextlib import suppress
 from threading import Event
 from typing import Any
 
+from agent_core.cancellation import cancelled_by
 from agent_core.catalogue import ToolCatalogue
 from agent_core.clock import SystemClock
 from agent_core.delegation import agent_tool
@@ -224,7 +225,12 @@ class Agent:
 
     def _go(self, run: Run) -> RunResult:
         try:
-            with watching(*self.observers), run.budget.in_use(), scope(run.started_event()) as end:
+            with (
+                watching(*self.observers),
+                run.budget.in_use(),
+                cancelled_by(run.cancel),
+                scope(run.started_event()) as end,
+            ):
                 result = run.loop()
                 self._keep(run.question, result)
                 end.end(RunEnded(result))

@@ -117,6 +117,8 @@ class Run:
                 if self.on_step is not None:
                     self.on_step(RunState.of(self))
         except (ModelError, RetrievalError) as error:
+            if self.cancel.is_set():
+                return self.result(StopReason.CANCELLED)
             if self.budget.seconds_left() == 0.0:
                 return self.result(StopReason.TIME_LIMIT, error=error)
             return self.result(StopReason.MODEL_ERROR, error=error)

@@ -1,13 +1,17 @@
 """A transport adapter that keeps a deadline while it reads, headers included.
 
 The read timeout of `requests` starts again with every byte: a server that drips one byte a
-second is never late. Here each read of the socket waits no longer than what is left.
+second is never late. Here each read of the socket waits no longer than what is left, and not
+after the run was cancelled.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import socket
+import ssl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,15 +20,23 @@ from typing import Any
 
 from requests.adapters import HTTPAdapter
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.util.wait import wait_for_read
 
+from agent_core.cancellation import cancellation
 from agent_core.gears import Clock
+
+_LOOK = 0.05  # seconds between two looks at whether anybody still waits
 
 
 class Deadline:
-    """The moment by which something has to be over; None means whenever."""
+    """The moment by which something has to be over; None means whenever.
+
+    The run that it is part of may be cancelled before.
+    """
 
     def __init__(self, clock: Clock, seconds: float | None) -> None:
         self._clock = clock
+        self._cancel = cancellation()
         self._at = None if seconds is None else clock.monotonic() + seconds
 
     def left(self) -> float | None:
@@ -34,6 +46,10 @@ class Deadline:
     def passed(self) -> bool:
         """Whether there is nothing left."""
         return self.left() == 0.0
+
+    def cancelled(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._cancel is not None and self._cancel.is_set()
 
     def within(self, seconds: float) -> float:
         """This many seconds, or what is left when that is less."""
@@ -72,12 +88,25 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         left = self._deadline.left()
-        if left is not None:
-            if left == 0.0:
-                raise TimeoutError("the deadline has passed")
-            self._sock.settimeout(left if self._timeout is None else min(self._timeout, left))
+        if left == 0.0:
+            raise TimeoutError("the deadline has passed")
+        limits = [each for each in (left, self._timeout) if each is not None]
+        limit = min(limits, default=None)
+        self._sock.settimeout(limit)
+        self._wait(limit)
         count: int | None = self._raw.readinto(buffer)
         return count
+
+    def _wait(self, limit: float | None) -> None:
+        """Wait until there is something to read, and look up now and then."""
+        if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
+            return
+        until = math.inf if limit is None else time.monotonic() + limit
+        while not wait_for_read(self._sock, min(_LOOK, max(0.0, until - time.monotonic()))):
+            if self._deadline.cancelled():
+                raise TimeoutError("nobody waits any more")
+            if time.monotonic() >= until:
+                raise TimeoutError("timed out")
 
     def close(self) -> None:
         self._raw.close()

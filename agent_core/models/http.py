@@ -95,7 +95,7 @@ class HttpClient:
         clock: Clock,
         authorization: Secret | None,
     ) -> None:
-        self.session = session if session is not None else _new_session()
+        self.session = session if session is not None else new_session()
         self._timeouts = timeouts
         self._retry = retry
         self._clock = clock
@@ -125,6 +125,8 @@ class HttpClient:
         deadline = Deadline(self._clock, timeout)
         number = 0
         while True:
+            if deadline.cancelled():
+                raise ModelError(f"{target.url} was not asked: the run was cancelled")
             if deadline.passed():
                 raise ModelTimeout(f"no time was left to ask {target.url}", attempts=number)
             number += 1
@@ -250,7 +252,8 @@ class _Session(requests.Session):
         """Say that there is none: `requests` would read the whole body to find out."""
 
 
-def _new_session() -> requests.Session:
+def new_session() -> requests.Session:
+    """A session that keeps deadlines, gives up when a run is cancelled, and takes no cookies."""
     session = _Session()
     session.mount("http://", DeadlineAdapter())
     session.mount("https://", DeadlineAdapter())

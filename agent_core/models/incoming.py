@@ -151,8 +151,10 @@ class Incoming:
         raise error
 
 
-def late_error(target: Target, deadline: Deadline) -> ModelTimeout:
-    """The error of a response that takes too long."""
+def late_error(target: Target, deadline: Deadline) -> ModelError:
+    """The error of a response that takes too long, or that nobody waits for any more."""
+    if deadline.cancelled():
+        return ModelError(f"the answer of {target.url} was given up: the run was cancelled")
     what = "the time that was left for it" if deadline.passed() else "the read timeout"
     return ModelTimeout(f"{target.url} did not answer within {what}; is the model too slow, or "
                         "the timeout too short?")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`agentrig run`, `record` and `replay`: parse arguments, call, print.
+"""`agentrig run` and `record`: parse arguments, call, print.
 
 Exit codes: 0 all is well, 1 a check failed, 2 wrong usage, 3 the endpoint cannot be reached,
 130 interrupted.
@@ -9,26 +9,23 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import requests
-from rich.progress import track
 
 from agent_core.clock import SystemClock
 from agent_core.errors import ConnectionFailed
-from agent_core.messages import JsonObject, RunResult
+from agent_core.messages import RunResult
+from agent_core.models.http import new_session
 from harness.envfile import env_file_option
 from harness.redact import redactor
 from harness.sessions.arguments import (
     FAILED,
     UNREACHABLE,
-    USAGE,
-    allow_option,
     exit_codes,
     json_option,
     leave,
@@ -37,34 +34,24 @@ from harness.sessions.arguments import (
     trace_options,
     traced,
 )
-from harness.sessions.cassette import load_session
-from harness.sessions.errors import SessionError
 from harness.sessions.journal import journal_path
-from harness.sessions.record import Mode, Plan, Recorded, record, rewrite
-from harness.sessions.replay import Report
+from harness.sessions.record import Mode, Plan, record
 from harness.sessions.show import (
     RunPrinter,
     console,
     run_as_json,
-    show_report,
-    show_summary,
-    visible,
 )
 from harness.sessions.sources import (
-    allowed_factory,
     build_agent,
     build_model,
     named_factory,
     reachable,
 )
 from harness.sessions.storage import session_path
-from harness.sessions.suite import Unjudged, replay_all, session_files
 
 if TYPE_CHECKING:
     from harness.content import ContentMode
     from harness.telemetry import Watch
-
-_MANY = 20  # sessions from which on a progress bar is of use
 
 
 @click.command("run")
@@ -179,67 +166,9 @@ def record_command(
             _say_how_to_resume(path, factory)
             raise
         if as_json:
-            click.echo(_dump(_recorded_as_json(done)))
+            click.echo(_dump(done.as_json()))
         else:
             console().print(f"recorded {done.path} ({len(done.file.takes)} requests)")
-
-
-@click.command("replay")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--agent", help="Factory to use instead of the session's, as module:function.")
-@allow_option
-@click.option("--mode", type=click.Choice(["strict", "lenient"]), default="strict",
-              show_default=True, help="lenient reports drift and never fails for it.")  # fmt: skip
-@click.option("--tools", type=click.Choice(["taped", "live"]), default="taped",
-              show_default=True, help="Answer tool calls from the tape, or run them.")  # fmt: skip
-@click.option("--fail-on", type=click.Choice(["warn", "fail"]), default="warn",
-              show_default=True, help="The least severity of drift that fails.")  # fmt: skip
-@click.option("--rewrite", "again", is_flag=True,
-              help="Ask the live model and record the sessions again.")  # fmt: skip
-@trace_options
-@json_option
-def replay_command(
-    *,
-    paths: tuple[Path, ...],
-    agent: str | None,
-    allow: tuple[str, ...],
-    again: bool,
-    as_json: bool,
-    otlp: str | None,
-    content: ContentMode | None,
-    log: Path | None,
-    require_export: bool,
-    **how: Any,
-) -> None:
-    """Replay sessions offline and say what changed and why. PATHS are files or folders.
-
-    \b
-    Examples:
-      agentrig replay cassettes
-      agentrig replay cassettes/weather-zh.yaml --json
-      agentrig replay cassettes --allow shop.agents --fail-on fail
-      agentrig replay cassettes/a.yaml --otlp http://localhost:4318
-      agentrig replay cassettes/a.yaml cassettes/b.yaml --rewrite
-    """
-    with exit_codes():
-        files = session_files(paths)
-        if not files:
-            raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
-        if again:
-            _rewrite_all(files, agent=agent, allow=allow, as_json=as_json)
-            return
-        wanted = otlp or content or log or require_export
-        watching = traced(otlp, content, log, require_export) if wanted else nullcontext()
-        with watching as watch:
-            if watch:
-                how |= {"observers": [watch.observer], "traces": watch.take_traces}
-            progress = _progress(files, "replaying")
-            reports, unjudged = replay_all(progress, factory=agent, allow=allow, **how)
-    if as_json:
-        click.echo(_dump(_reports_as_json(reports, unjudged)))
-    else:
-        _show_all(reports, unjudged)
-    _exit_for_reports(reports, unjudged)
 
 
 def _say_how_to_resume(path: Path, factory: str) -> None:
@@ -248,28 +177,6 @@ def _say_how_to_resume(path: Path, factory: str) -> None:
         words = ["agentrig", "record", factory, "--name", path.stem, "--dir", str(path.parent)]
         command = shlex.join([*words, "--resume"])
         click.echo(f"what was recorded so far is kept; go on with: {command}", err=True)
-
-
-def _rewrite_all(
-    files: Sequence[Path], *, agent: str | None, allow: Sequence[str], as_json: bool
-) -> None:
-    factories = {}
-    for path in files:  # everything that can be wrong is found before anything is asked
-        session = load_session(path).session
-        if session is None:
-            raise SessionError(f"{path} is a cassette without a session block: nothing to run")
-        reachable(session.model)
-        factories[path] = (
-            named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)
-        )
-    rewritten = []
-    for path in _progress(files, "recording"):
-        done = rewrite(path, factories[path])
-        rewritten.append(_recorded_as_json(done))
-        if not as_json:
-            console().print(f"recorded {path} ({len(done.file.takes)} requests)")
-    if as_json:
-        click.echo(_dump(rewritten))
 
 
 def _record_traffic(
@@ -295,7 +202,7 @@ def _run(
 ) -> list[RunResult]:
     """Ask the questions of the plan in turn, then those that still come."""
     clock = SystemClock()
-    with requests.Session() as session:
+    with new_session() as session:
         model = build_model(plan.model, session=session, clock=clock)
         agent = build_agent(named_factory(plan.agent.factory), plan.agent, model, clock, session)
         if show is not None:
@@ -308,51 +215,11 @@ def _run(
     return results
 
 
-def _progress(files: Sequence[Path], what: str) -> Iterator[Path]:
-    err = console(stderr=True)
-    silent = len(files) < _MANY or not err.is_terminal
-    yield from track(files, description=what, console=err, disable=silent, transient=True)
-
-
-def _show_all(reports: Sequence[Report], unjudged: Sequence[Unjudged]) -> None:
-    out = console()
-    for report in reports:
-        show_report(out, report)
-    for each in unjudged:
-        out.print(f"ERROR  {each.path.stem}: {visible(each.words)}", style="bold red")
-    show_summary(out, reports, len(unjudged))
-
-
-def _reports_as_json(reports: Sequence[Report], unjudged: Sequence[Unjudged]) -> JsonObject:
-    return {
-        "ok": all(report.ok for report in reports) and not unjudged,
-        "sessions": [report.as_json() for report in reports],
-        "errors": {str(each.path): each.words for each in unjudged},
-    }
-
-
-def _recorded_as_json(done: Recorded) -> JsonObject:
-    return {
-        "path": str(done.path),
-        "requests": len(done.file.takes),
-        "stop_reasons": [str(result.stop_reason) for result in done.results],
-        "answers": [result.answer for result in done.results],
-        "data": [result.data for result in done.results],
-    }
-
-
 def _exit_for(result: RunResult) -> None:
     if isinstance(result.error, ConnectionFailed):
         leave(UNREACHABLE)
     if result.answer is None:
         leave(FAILED)
-
-
-def _exit_for_reports(reports: Sequence[Report], unjudged: Sequence[Unjudged]) -> None:
-    if any(not report.ok for report in reports) or any(each.crashed for each in unjudged):
-        leave(FAILED)
-    if unjudged:
-        leave(USAGE)
 
 
 def _dump(value: Any) -> str:
