@@ -232,6 +232,8 @@ class Run:
         if isinstance(decision, FormatError) and decision.code == "empty":
             self.empty_replies += 1
             hint = texts.empty
+            if self.agent.protocol == "native":
+                hint = texts.empty_native.format(question=_brief(self.question))
             over = self.empty_replies >= limits.max_empty_replies
             reason = StopReason.EMPTY_REPLIES
         else:

@@ -31,6 +31,7 @@ class Texts:
     question: str
     unlabelled: str
     empty: str
+    empty_native: str
     no_reply: str
     repeated: str
     cancelled: str
@@ -85,6 +86,7 @@ EN = Texts(
         "Write `Thought:` and `Action:` to look something up, or `Final Answer:` and the answer."
     ),
     empty="Your reply was empty. Continue with a Thought.",
+    empty_native="Your reply was empty. Call a tool, or answer the question: {question}",
     no_reply="(no reply)",
     repeated=(
         "Not run: exactly this action was asked for {times} times, and its result stands above. "
@@ -140,6 +142,7 @@ ZH = Texts(
         "需要查找时写“思考：”和“行动：”，否则写“最终答案：”和回答。"
     ),
     empty="你的回复是空的。请从“思考：”继续。",
+    empty_native="你的回复是空的。请调用工具，或者回答这个问题：{question}",
     no_reply="（没有回复）",
     repeated=(
         "没有执行：完全相同的行动已经要求了 {times} 次，结果就在上面。"

@@ -19,6 +19,7 @@ from agent_core.messages import (
     FinalAnswer,
     FormatError,
     Hit,
+    Language,
     Message,
     Reply,
     RunResult,
@@ -155,6 +156,16 @@ class TestAnswers:
         call, answer = model.requests[0].messages[2:4]
         assert call.tool_calls[0].id == answer.tool_call_id
         assert "It is an x." not in shown[0]
+
+    @pytest.mark.parametrize("language", ["en", "zh"])
+    def test_an_empty_native_reply_is_answered_without_labels(self, language: Language) -> None:
+        """A model with native calls knows of no Thought: it is reminded of the question."""
+        model = ScriptedModel(["", "four"])
+        Agent(model, [search], protocol="native", language=language).run("2 + 2 是几?")
+        hint = model.requests[1].messages[-1].content
+        assert "2 + 2 是几?" in hint
+        assert "Thought" not in hint
+        assert "思考" not in hint
 
     def test_an_answer_that_was_cut_says_so(self) -> None:
         """It is an answer, but a reader must know that there is no end to it."""
