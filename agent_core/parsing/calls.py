@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,7 @@ _SCHEMA_KEYS = frozenset({
 })  # fmt: skip
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 NOTHING = frozenset({"", "none", "null", "n/a", "na", "{}", "无", "空", "没有", "無"})
+_STRUCTURE = re.compile(r"\s*+\"?[{\[｛［]")
 _MAX_WRAPPERS = 4
 
 
@@ -218,7 +220,7 @@ def _decoded(
 def plain_arguments(name: str, text: str, tools: Toolset, log: RepairLog, at: int) -> JsonObject:
     """Plain text as the only argument, where the schema leaves no doubt which one it is."""
     parameter = tools.plain_parameter(name)
-    if parameter is None or text.lstrip()[:1] in ("{", "[", "｛", "［"):
+    if parameter is None or _STRUCTURE.match(text) or tools.keyed(name, text):
         raise Refusal(
             "bad_arguments",
             f"expected an object with the arguments of {name}, got {snippet(text)!r}",

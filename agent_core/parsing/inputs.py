@@ -15,6 +15,7 @@ from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.toolset import TOKEN, Toolset
 
 _KEY_VALUE = re.compile(r"\s*+[\"'“]?[^\W\d]\w*+[\"'”]?\s*+[:：=]")
+_BRACE = re.compile(r"[{｛]")
 _STRAY_FENCE = re.compile(r"\n```\Z")  # closes the fence round a whole reply
 _WORDS_BEFORE = 300  # characters that may introduce an object
 
@@ -136,10 +137,13 @@ class InputReader:
     def _object_in_prose(self, name: str, start: int, end: int, notation: str) -> Found | None:
         """The first object, or JSON text of one, after words such as "here is the input:"."""
         text = self._text
-        at = text.find("{", start, end)
+        brace = _BRACE.search(text, start, min(end, start + _WORDS_BEFORE))
+        if brace is None:
+            return None
+        at = brace.start()
         encoded = text[at - 1 : at] == '"' and read_strict(text, at - 1) is not None
         first = at - encoded
-        if at < 0 or at - start > _WORDS_BEFORE or any(q in text[start:first] for q in "\"'`[("):
+        if any(mark in text[start:first] for mark in "\"'`[("):
             return None
         if not encoded and not self._is_object(name, at):
             return None

@@ -59,7 +59,7 @@ _HEAD = (
 _WORD = "|".join(f"(?P<w{index}>{pattern})" for index, (*_, pattern) in enumerate(_WORDS))
 _TAIL = (
     _WORD_END + r"`?"
-    r"(?:[ \t]*+[#№]?[0-9０-９]{1,3}+(?![\w.]))?+"  # number
+    r"(?:[ \t]*+(?P<number>[#№]?[0-9０-９]{1,3}+)(?![\w.]))?+"  # number
     r"(?:[ \t]*+[（(\[][^()（）\[\]\n:：]{1,20}+[)）\]])?+"  # translation
     r"(?:[ \t]*+[/|]?[ \t]*+(?:thought|action(?:[ ]input)?|observation|final[ ]answer"
     r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))"
@@ -147,6 +147,8 @@ def label_at(text: str, pos: int) -> Label | None:
         closing = _BOLD_AFTER.match(text, end) if bold else None
         if closing is not None:
             bold, end = "", closing.end()
+    elif kind == "final" and found["number"]:
+        end = found.start("number")  # it is the answer
     after = _AFTER.match(text, end)
     end = after.end() if after else end
     return Label(
@@ -172,7 +174,7 @@ def stands_out(text: str, label: Label) -> bool:
         return False
     if text[label.end - 2 : label.end].isspace():
         return True
-    if label.kind != "final" or not text[label.end - 1].isspace():
+    if label.kind not in {"final", "input"} or not text[label.end - 1].isspace():
         return False
     written = label.language == "zh" or label.word.istitle() or label.word.isupper()
     return written and _SENTENCE_ABOUT.match(text, label.end) is None

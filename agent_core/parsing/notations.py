@@ -55,6 +55,7 @@ _CLOSING = re.compile(
     r"|<[|｜][^|｜<>\s]{1,40}+[|｜]>|\[/?(?:TOOL_CALLS|TOOL_RESULTS|INST)\]"
     r"|<(?:end_of_turn|start_of_turn|eos|eot|bos)>"
 )
+_IN_CODE_SPAN = re.compile(r"[{\[｛]|\"[{｛]")
 _ENCODED = re.compile(r"\"\s*+[{｛]")
 _MAX_CALLS = 1_000
 _NAME = re.compile(r"[^\W\d][\w.-]*+")
@@ -110,7 +111,7 @@ class CallReader:
         if fence is not None:
             self._log.add("fence", pos, fence.group().strip(), "")
             pos = skip_space(text, fence.end())
-        elif text.startswith("`", pos) and text[pos + 1 : pos + 2] in ("{", "[", "｛"):
+        elif text.startswith("`", pos) and _IN_CODE_SPAN.match(text, pos + 1):
             self._log.add("fence", pos, "`", "")
             pos += 1
         word = _JSON_WORD.match(text, pos)

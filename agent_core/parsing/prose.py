@@ -16,7 +16,16 @@ _LINES = 40  # lines of a reply that are looked at
 
 def is_blank(words: str) -> bool:
     """Whether nothing is said: blanks, invisible characters, an empty fence or value."""
-    return visible(words).strip("`~ \n") in {"", "json", "null", "None", "{}", "[]", "json\n{", "{"}
+    return visible(words).replace("｛", "{").strip("`~ \n") in {
+        "",
+        "json",
+        "null",
+        "None",
+        "{}",
+        "[]",
+        "json\n{",
+        "{",
+    }
 
 
 def call_in_prose(text: str, pos: int) -> int:

@@ -105,6 +105,14 @@ class Toolset:
         """Whether the tool's schema is known and has this parameter."""
         return parameter in self._properties(name)
 
+    def keyed(self, name: str, text: str) -> bool:
+        """Whether a parameter stands in `text` as a key does: it is a damaged object."""
+        for key in self._properties(name):
+            for quoted in (f'"{key}"', f"“{key}”"):
+                if text.partition(quoted)[2].lstrip()[:1] in tuple(":：="):
+                    return True
+        return False
+
     def _properties(self, name: str) -> Mapping[str, Any]:
         properties = (self._schemas.get(name) or {}).get("properties")
         return properties if isinstance(properties, Mapping) else {}
