@@ -81,7 +81,7 @@ def _with_requests(file: SessionFile, report: Report, note: Acceptance) -> Sessi
     """The session as if these requests had been sent: replies and decisions as they were."""
     session = file.session
     assert session is not None  # a stock cassette's own requests never drift
-    sent = {number: each for number, each in zip(report.served, report.asked, strict=True)}
+    sent = dict(zip(report.served, report.asked, strict=True))
     exchanges = list(file.exchanges)
     takes = list(file.takes)
     for number, take in enumerate(takes):

@@ -117,12 +117,13 @@ class Drift:
         if not shown:
             return []
         if len(shown) == 1:
-            return [self._sentence(shown[0], "for one reason: ")]
+            return [self.sentence(shown[0], "for one reason: ")]
         touched = {number for cause in shown for number in cause.requests}
         head = f"{len(touched)} of {self.total} steps differ for {len(shown)} reasons:"
-        return [head, *(f"  {self._sentence(cause, '')}" for cause in shown)]
+        return [head, *(f"  {self.sentence(cause)}" for cause in shown)]
 
-    def _sentence(self, cause: Cause, why: str) -> str:
+    def sentence(self, cause: Cause, why: str = "") -> str:
+        """A cause in words: what changed and where it is seen."""
         also = f" (and with it: {', '.join(cause.consequences)})" if cause.consequences else ""
         if not cause.requests:
             return f"not seen in any request: {cause.part}{also}"

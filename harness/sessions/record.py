@@ -68,6 +68,15 @@ class Recorded:
     file: SessionFile
     results: tuple[RunResult, ...]
 
+    def as_json(self) -> JsonObject:
+        """For `--json`."""
+        return {
+            "path": str(self.path),
+            "requests": len(self.file.takes),
+            "stop_reasons": [str(result.stop_reason) for result in self.results],
+            "answers": [result.answer for result in self.results],
+        }
+
 
 def plan_of(session: Session) -> Plan:
     """What a session was recorded from, to record it again."""

@@ -31,6 +31,11 @@ from harness.sessions.replay import Report
 _COLOURS: Mapping[Severity, str] = {
     "ignorable": "dim", "volatile": "cyan", "warn": "yellow", "fail": "red",
 }  # fmt: skip
+_VERDICTS = {
+    "ok": ("ok    ", "green"),
+    "accepted": ("ACCEPT", "cyan"),
+    "failed": ("FAILED", "bold red"),
+}
 _LONG = 600  # characters of one item that are shown
 _LOSSES = {"context_truncated", "output_cut", "output_swallowed", "tool_abandoned"}
 _NAMES = {
@@ -111,10 +116,15 @@ def show_end(out: Console, result: RunResult, language: str = "en") -> None:
 
 def show_report(out: Console, report: Report) -> None:
     """Print the verdict on one session, and why where it is not as it was."""
-    verdict = Text("ok    " if report.ok else "FAILED", style="green" if report.ok else "bold red")
-    out.print(verdict, f"{report.name}  ({report.drift.total} steps, {report.seconds:.2f} s)")
+    said, style = _VERDICTS[report.verdict]
+    steps = _counted(report.drift.total, "step")
+    out.print(Text(said, style=style), f"{report.name}  ({steps}, {report.seconds:.2f} s)")
     for line in report.in_words():
         out.print(Text(f"    {visible(line)}"))
+    if report.accepted:
+        words = f"written to {report.path}; the model was not asked again"
+        out.print(Text(f"    accepted: {', '.join(map(visible, report.accepted))}; {words}"))
+        return
     for cause in report.drift.causes:
         _show_cause(out, cause)
 

@@ -29,6 +29,30 @@ class Unjudged:
     crashed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `of` equal parts of a suite; `number` counts from 1."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def named(cls, text: str) -> Shard:
+        """Read `i/n`.
+
+        Raises:
+            ValueError: it is something else, or there is no such part.
+        """
+        number, slash, of = text.partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+            raise ValueError(f"expected a shard as i/n with 1 <= i <= n, such as 2/4, got {text!r}")
+        return cls(int(number), int(of))
+
+    def files(self, suite: Sequence[Path]) -> list[Path]:
+        """Its files: every n-th, in the order of their names, however they were given."""
+        return sorted(suite, key=Path.as_posix)[self.number - 1 :: self.of]
+
+
 def session_files(paths: Sequence[Path]) -> list[Path]:
     """The given files, and the sessions and cassettes in the given folders."""
     found: list[Path] = []

@@ -1,0 +1,225 @@
+"""`agentrig replay`: parse arguments, replay, and say it on the terminal, as JSON, as a page.
+
+Exit codes: 0 all is well, 1 a check failed, 2 wrong usage, 3 the endpoint cannot be reached.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.progress import track
+
+from agent_core.clock import SystemClock
+from agent_core.messages import JsonObject
+from harness.redact import redactor
+from harness.sessions import github
+from harness.sessions.accept import accept
+from harness.sessions.arguments import (
+    FAILED,
+    USAGE,
+    allow_option,
+    exit_codes,
+    json_option,
+    leave,
+    trace_options,
+    traced,
+)
+from harness.sessions.cassette import load_session
+from harness.sessions.errors import SessionError
+from harness.sessions.record import rewrite
+from harness.sessions.replay import Report, replay
+from harness.sessions.report import SuiteReport, suite_report
+from harness.sessions.report_page import report_page
+from harness.sessions.show import console, show_report, show_summary, visible
+from harness.sessions.sources import allowed_factory, named_factory, reachable
+from harness.sessions.storage import write_atomically
+from harness.sessions.suite import Shard, Unjudged, replay_all, session_files
+
+if TYPE_CHECKING:
+    from harness.content import ContentMode
+
+_MANY = 20  # sessions from which on a progress bar is of use
+
+
+def _shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Shard | None:
+    try:
+        return None if text is None else Shard.named(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command("replay")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--agent", help="Factory to use instead of the session's, as module:function.")
+@allow_option
+@click.option("--mode", type=click.Choice(["strict", "lenient"]), default="strict",
+              show_default=True, help="lenient reports drift and never fails for it.")  # fmt: skip
+@click.option("--tools", type=click.Choice(["taped", "live"]), default="taped",
+              show_default=True, help="Answer tool calls from the tape, or run them.")  # fmt: skip
+@click.option("--fail-on", type=click.Choice(["warn", "fail"]), default="warn",
+              show_default=True, help="The least severity of drift that fails.")  # fmt: skip
+@click.option("--accept", "accepted", multiple=True, metavar="CAUSE",
+              help="Take this cause of drift over into the sessions, without asking the model "
+              "again; may be repeated.")  # fmt: skip
+@click.option("--rewrite", "again", is_flag=True,
+              help="Ask the live model and record the sessions again.")  # fmt: skip
+@click.option("--shard", callback=_shard, metavar="I/N",
+              help="Replay only the I-th of N equal parts.")  # fmt: skip
+@click.option("--annotations", "annotate", type=click.Choice(["github"]),
+              help="Print what is wrong as annotations of a GitHub workflow too.")  # fmt: skip
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path),
+              metavar="FILE", help="Write a page, and the traces beside it.")  # fmt: skip
+@click.option("--sweep", "sweep_file", metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="With --html: what `sweep --json` printed, to show its matrix.")  # fmt: skip
+@trace_options
+@json_option
+def replay_command(
+    *,
+    paths: tuple[Path, ...],
+    agent: str | None,
+    allow: tuple[str, ...],
+    accepted: tuple[str, ...],
+    again: bool,
+    shard: Shard | None,
+    annotate: str | None,
+    html_file: Path | None,
+    sweep_file: Path | None,
+    as_json: bool,
+    otlp: str | None,
+    content: ContentMode | None,
+    log: Path | None,
+    require_export: bool,
+    **how: Any,
+) -> None:
+    """Replay sessions offline and say what changed and why. PATHS are files or folders.
+
+    \b
+    Examples:
+      agentrig replay cassettes
+      agentrig replay cassettes/weather-zh.yaml --json
+      agentrig replay cassettes --allow shop.agents --fail-on fail
+      agentrig replay cassettes --accept "description of tool get_weather"
+      agentrig replay cassettes --html report.html
+      agentrig replay cassettes --shard 2/4 --json > shard-2.json
+      agentrig replay cassettes/a.yaml --otlp http://localhost:4318
+      agentrig replay cassettes/a.yaml cassettes/b.yaml --rewrite
+    """
+    with exit_codes():
+        if (again or how["mode"] == "lenient") and accepted:
+            raise click.UsageError(
+                "--accept is offline and strict: no --rewrite, no --mode lenient"
+            )
+        sweep = _sweep_of(sweep_file, html_file)
+        suite = session_files(paths)
+        files = suite if shard is None else shard.files(suite)
+        if not suite:
+            raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
+        if again:
+            _rewrite_all(files, agent=agent, allow=allow, as_json=as_json)
+            return
+        how |= {"factory": agent, "allow": allow}
+        wanted = otlp or content or log or require_export
+        watching = traced(otlp, content, log, require_export) if wanted else nullcontext()
+        with watching as watch:
+            seen = {"observers": [watch.observer], "traces": watch.take_traces} if watch else {}
+            reports, unjudged = replay_all(progress(files, "replaying"), **how, **seen)
+        if accepted:
+            reports = accept(reports, accepted, SystemClock(), **how)
+        pages = {} if html_file is None else _trace_pages(reports, html_file, how)
+        report = suite_report(reports, unjudged, shard=shard, suite=suite, traces=pages)
+        if html_file is not None:
+            write_atomically(html_file, report_page(report, sweep))
+    _print(report, reports, unjudged, as_json=as_json)
+    if annotate:
+        for line in github.of_replay(reports, unjudged):
+            click.echo(line, err=as_json)
+    if any(not each.ok for each in reports) or any(each.crashed for each in unjudged):
+        leave(FAILED)
+    if unjudged:
+        leave(USAGE)
+
+
+def progress(files: Sequence[Path], what: str) -> Iterator[Path]:
+    """The files, under a progress bar where there are many and a terminal is there to show it."""
+    err = console(stderr=True)
+    silent = len(files) < _MANY or not err.is_terminal
+    yield from track(files, description=what, console=err, disable=silent, transient=True)
+
+
+def _print(
+    report: SuiteReport, reports: Iterable[Report], unjudged: Sequence[Unjudged], *, as_json: bool
+) -> None:
+    if as_json:
+        click.echo(json.dumps(report.as_json(), ensure_ascii=False, indent=2))
+        return
+    out = console()
+    reports = list(reports)
+    for each in reports:
+        show_report(out, each)
+    for failed in unjudged:
+        out.print(f"ERROR  {failed.path.stem}: {visible(failed.words)}", style="bold red")
+    show_summary(out, reports, len(unjudged))
+
+
+def _trace_pages(
+    reports: Sequence[Report], html_file: Path, how: Mapping[str, Any]
+) -> dict[Path, list[str]]:
+    """Write a page for each turn of each session, beside the report; give their addresses."""
+    from harness.trace.html import page  # noqa: PLC0415 - OpenTelemetry takes a while to load
+    from harness.trace.memory import MemoryTraces  # noqa: PLC0415
+
+    folder = html_file.with_name(f"{html_file.stem}-traces")
+    folder.mkdir(parents=True, exist_ok=True)
+    written: dict[Path, list[str]] = {}
+    for number, report in enumerate(reports, start=1):
+        if report.path is None or not report.results:
+            continue
+        memory = MemoryTraces()
+        replay(report.path, **how, observers=[memory.observer])
+        for turn, trace in enumerate(memory.traces(), start=1):
+            name = f"{number:03d}-{report.name}-{turn}.html"
+            write_atomically(folder / name, page(trace))
+            written.setdefault(report.path, []).append(f"{folder.name}/{name}")
+    return written
+
+
+def _sweep_of(sweep_file: Path | None, html_file: Path | None) -> JsonObject | None:
+    if sweep_file is None:
+        return None
+    if html_file is None:
+        raise click.UsageError("--sweep is shown on the page of --html")
+    try:
+        sweep = json.loads(sweep_file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise SessionError(f"{sweep_file}: expected what `sweep --json` prints; {error}") from error
+    if not isinstance(sweep, dict) or not isinstance(sweep.get("rows"), list):
+        raise SessionError(f"{sweep_file}: expected what `sweep --json` prints, with `rows`")
+    return sweep
+
+
+def _rewrite_all(
+    files: Sequence[Path], *, agent: str | None, allow: Sequence[str], as_json: bool
+) -> None:
+    factories = {}
+    for path in files:  # everything that can be wrong is found before anything is asked
+        session = load_session(path).session
+        if session is None:
+            raise SessionError(f"{path} is a cassette without a session block: nothing to run")
+        reachable(session.model)
+        factories[path] = (
+            named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)
+        )
+    rewritten = []
+    for path in progress(files, "recording"):
+        done = rewrite(path, factories[path])
+        rewritten.append(done.as_json())
+        if not as_json:
+            console().print(f"recorded {path} ({len(done.file.takes)} requests)")
+    if as_json:
+        click.echo(json.dumps(redactor.value(rewritten), ensure_ascii=False, indent=2))

@@ -1,0 +1,69 @@
+"""`agentrig report merge`: the reports of a suite's shards become one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
+from harness.sessions.report import SuiteReport, merged, read_report
+from harness.sessions.report_page import report_page
+from harness.sessions.show import console, visible
+from harness.sessions.storage import write_atomically
+
+
+@click.group("report")
+def report_command() -> None:
+    """Work with reports that `agentrig replay --json` has printed.
+
+    \b
+    Examples:
+      agentrig report merge shard-1.json shard-2.json --html report.html
+    """
+
+
+@report_command.command("merge")
+@click.argument("files", nargs=-1, required=True,
+                type=click.Path(exists=True, dir_okay=False, path_type=Path))  # fmt: skip
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path),
+              metavar="FILE", help="Write a page.")  # fmt: skip
+@json_option
+def merge_command(*, files: tuple[Path, ...], html_file: Path | None, as_json: bool) -> None:
+    """Make one report of those of all shards of a suite. FILES are what each printed.
+
+    Ends with code 1 if any shard failed, and with 2 if one is missing or there twice.
+
+    \b
+    Examples:
+      agentrig report merge shard-1.json shard-2.json
+      agentrig report merge shard-*.json --json > suite.json
+      agentrig report merge shard-*.json --html report.html
+    """
+    with exit_codes():
+        report = merged({str(path): read_report(path) for path in files})
+        if html_file is not None:
+            write_atomically(html_file, report_page(report))
+    if as_json:
+        click.echo(json.dumps(report.as_json(), ensure_ascii=False, indent=2))
+    else:
+        _show(report)
+    if not report.ok:
+        leave(FAILED)
+
+
+def _show(report: SuiteReport) -> None:
+    out = console()
+    failed = [each for each in report.sessions if not each.ok]
+    for each in failed:
+        out.print(Text("FAILED", style="bold red"), each.session)
+        for line in each.words:
+            out.print(f"    {visible(line)}")
+    for path, words in report.errors.items():
+        out.print(f"ERROR  {path}: {visible(words)}", style="bold red")
+    count = len(report.sessions) + len(report.errors)
+    said = f"{count} sessions, {len(report.sessions) - len(failed)} ok, {len(failed)} failed"
+    said += f", {len(report.errors)} could not be replayed" if report.errors else ""
+    out.print(Text(said, style="bold"))
