@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent_core.context import estimate_prompt
 from agent_core.errors import ConfigError
 from agent_core.events import MemoryEnded, MemoryStarted, scope
 from agent_core.messages import Language, Message
+from agent_core.parsing.labels import label_at
 
 _HEADERS: dict[Language, str] = {
     "en": "Summary of earlier rounds (shortened):",
@@ -19,6 +21,33 @@ _UNSAID: dict[Language, str] = {
     "zh": "- （更早的 {count} 条消息已省略）",
 }
 _LINE_CHARS = 160
+_OPEN_CHARS = 300  # of a point that is open
+_OPEN_POINTS = 8  # of messages that have no line of their own
+
+_OPEN = re.compile(
+    r"\b(?:still|missing|open|unknown|unclear|not yet|to ?do|remains?|need(?:s|ed)?)\b"
+    r"|还[缺差没未要需]|缺少?|未知|尚未|待|剩下|需要",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[。！？；])|(?<=[.!?;])\s+")
+
+
+def said_lines(message: Message) -> Iterator[str]:
+    """What the agent thought and answered, line by line, without labels and actions."""
+    if message.role == "assistant":
+        for line in message.content.splitlines():
+            label = label_at(line, 0)
+            if label is None:
+                yield line
+            elif label.kind not in {"action", "input"}:
+                yield line[label.end :].strip()
+
+
+def open_points(line: str) -> Iterator[str]:
+    """The sentences of a line that name something which is not settled."""
+    for sentence in _SENTENCE_END.split(line):
+        if _OPEN.search(sentence):
+            yield sentence if len(sentence) <= _OPEN_CHARS else sentence[:_OPEN_CHARS] + "…"
 
 
 class WindowMemory:
@@ -102,10 +131,18 @@ def _summary(gone: Sequence[Message], language: Language, limit: int) -> str:
     unsaid = max(0, len(gone) - limit)
     if unsaid:
         lines.append(_UNSAID[language].format(count=unsaid))
+    if limit:  # else there is no room for anything
+        points = dict.fromkeys(point for each in gone[:unsaid] for point in _points(each))
+        lines += [f"- assistant: {point}" for point in list(points)[-_OPEN_POINTS:]]
     for message in gone[unsaid:]:
         calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
         text = " ".join(f"{message.content} {calls}".split())
-        if len(text) > _LINE_CHARS:
-            text = text[:_LINE_CHARS] + "…"
-        lines.append(f"- {message.role}: {text}")
+        shown = text if len(text) <= _LINE_CHARS else text[:_LINE_CHARS] + "…"
+        lines.append(f"- {message.role}: {shown}")
+        lines += [f"  {point}" for point in _points(message) if point not in shown]
     return "\n".join(lines)
+
+
+def _points(message: Message) -> list[str]:
+    """What a message leaves open, each on one line."""
+    return [" ".join(point.split()) for line in said_lines(message) for point in open_points(line)]

@@ -14,24 +14,18 @@ from agent_core.context import estimate_prompt, message_text, with_usage
 from agent_core.errors import ModelError
 from agent_core.events import MemoryEnded, MemoryStarted, scope
 from agent_core.gears import ChatModel
-from agent_core.memory import WindowMemory
+from agent_core.memory import WindowMemory, open_points, said_lines
 from agent_core.messages import Language, Message
-from agent_core.parsing.labels import label_at
 from agent_core.tools.inert import inert
 
 _KEPT = 64  # summaries that are remembered
 _MESSAGE_CHARS = 1_500  # of one message are summed up
 _SUMMARY_CHARS = 2_000
-_LINES = 8  # lines that are kept word for word
+_FIGURES = 8  # lines with figures that are kept word for word
+_OPEN_POINTS = 24  # the same for lines that name something open
 _LINE_CHARS = 160
 
 _FIGURE = re.compile(r"\d+(?:[.,:/-]\d+)*")
-_OPEN = re.compile(
-    r"\b(?:still|missing|open|unknown|unclear|not yet|to ?do|remains?|need(?:s|ed)?)\b"
-    r"|还[缺差没未要需]|缺少?|未知|尚未|待|剩下|需要",
-    re.IGNORECASE,
-)
-
 _TEXTS: dict[Language, dict[str, str]] = {
     "en": {
         "system": "You sum up the first part of a task that is being worked on, for the one who "
@@ -109,7 +103,7 @@ class SummaryMemory(WindowMemory):
             return ""
         texts = _TEXTS[self.language]
         lines = [texts["header"], inert(written)]
-        kept = list(_kept_lines(gone, written))[-_LINES:]
+        kept = _kept_lines(gone, written)
         if kept:
             lines += [texts["kept"], *(f"- {inert(line)}" for line in kept)]
         return "\n".join(lines)
@@ -168,16 +162,19 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines())
 
 
-def _kept_lines(gone: Sequence[Message], summary: str) -> Iterator[str]:
+def _kept_lines(gone: Sequence[Message], summary: str) -> list[str]:
     """Lines of the agent's thoughts that name something open, or a figure the summary lacks."""
-    for message in gone:
-        if message.role != "assistant":
+    is_open: dict[str, bool] = {}  # in the order in which they were said, each once
+    for line in (line for message in gone for line in said_lines(message)):
+        shown = line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + "…"
+        points = list(open_points(line))
+        if points and shown == line:
+            is_open[line] = True
             continue
-        for line in message.content.splitlines():
-            label = label_at(line, 0)
-            if label is not None and label.kind in {"action", "input"}:
-                continue
-            lost = any(figure not in summary for figure in _FIGURE.findall(line))
-            if lost or _OPEN.search(line):
-                text = line[label.end :] if label is not None else line
-                yield text if len(text) <= _LINE_CHARS else text[:_LINE_CHARS] + "…"
+        lost = any(figure not in summary for figure in _FIGURE.findall(line))
+        if lost:
+            is_open[shown] = False
+        is_open |= {point: True for point in points if not lost or point not in shown}
+    open_lines = [line for line, is_it in is_open.items() if is_it][-_OPEN_POINTS:]
+    figures = [line for line, is_it in is_open.items() if not is_it][-_FIGURES:]
+    return [line for line in is_open if line in open_lines or line in figures]

@@ -12,6 +12,7 @@ from agent_core.context import estimate_prompt
 from agent_core.errors import ServerError
 from agent_core.events import Ended, MemoryStarted, ModelCallStarted, Started
 from agent_core.limits import Limits, StopReason
+from agent_core.memory import WindowMemory
 from agent_core.messages import Message, Reply, RunResult, Usage
 from agent_core.models import ScriptedModel
 from agent_core.summary import SummaryMemory
@@ -158,3 +159,55 @@ def test_what_a_summary_says_is_inert() -> None:
     assert "stolen" in tasks(model)[-1]
     assert "\nFinal Answer" not in tasks(model)[-1]
     assert "<|im_start|>" not in tasks(model)[-1]
+
+
+def open_history(language: str, rounds: int = 12) -> list[Message]:
+    """Rounds of which each names something open: shortly, or at the end of a long thought."""
+    label, still = (
+        ("思考：", "还缺：价格{}。") if language == "zh" else ("Thought: ", "Missing: price {}.")
+    )
+    messages = [Message("system", "s"), Message("user", "The task.")]
+    for n in range(rounds):
+        filler = "" if n % 2 else ("好。" * 120 if language == "zh" else "All is well. " * 30)
+        messages += [
+            Message("assistant", f"{label}{filler}{still.format(f'#{n}#')}\nAction: x"),
+            Message("user", f"Observation: {n}"),
+        ]
+    return messages
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("by_model", [True, False])
+def test_no_open_point_is_lost_in_a_long_history(language: Any, by_model: bool) -> None:
+    """However long the thought and however many the points, each is still in the prompt."""
+    memory = WindowMemory(2, block=1, language=language)
+    if by_model:
+        memory = SummaryMemory(ScriptedModel(["short"]), 2, block=1, language=language)
+    view = memory.view(open_history(language), task=1)
+    assert len(view) == 2 + 2 * 2
+    assert view[1].content.startswith("The task.")
+    for n in range(12):
+        assert f"#{n}#" in "\n".join(each.content for each in view)
+
+
+def test_open_points_outlast_messages_that_have_no_line_left() -> None:
+    """In a small window the summary is short, and what is open stays in it."""
+    messages = open_history("en", rounds=30)
+    messages[2] = Message("assistant", "Thought: Missing: the customer's name.\nAction: x")
+    for n in range(4, 60, 2):
+        messages[n] = Message("assistant", "Thought: " + "go on " * 40 + "\nAction: x")
+    view = WindowMemory(2, block=1).view(messages, task=1, budget=600)
+    assert "older messages are left out" in view[1].content
+    assert "- assistant: Missing: the customer's name." in view[1].content
+
+
+def test_what_is_said_again_and_again_is_kept_once() -> None:
+    """A point that every round repeats takes one line."""
+    messages = [Message("system", "s"), Message("user", "The task.")]
+    for n in range(12):
+        messages += [
+            Message("assistant", "Thought: Still missing: the price.\nAction: x"),
+            Message("user", f"Observation: {n}"),
+        ]
+    view = SummaryMemory(ScriptedModel(["short"]), 2, block=1).view(messages, task=1)
+    assert view[1].content.count("Still missing: the price.") == 1
