@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,10 +43,14 @@ _examples = click.option(
 _seed = click.option(
     "--seed", type=int, default=1, show_default=True, help="Same seed, same examples."
 )
+_seeds = click.option(
+    "--seeds", type=click.Path(exists=True, path_type=Path),
+    help="A session, a vcrpy cassette, or a directory of them: real replies, used and mutated.",
+)  # fmt: skip
 _json = click.option("--json", "json_out", is_flag=True, help="Print JSON.")
 _save = click.option(
     "--save", "folder", type=click.Path(file_okay=False, path_type=Path),
-    help="Write findings.jsonl, and a pytest file for them, into this directory.",
+    help="Write findings.jsonl, a pytest file, and replies as sessions, into this directory.",
 )  # fmt: skip
 
 
@@ -71,10 +76,7 @@ def fuzz_command() -> None:
 )
 @click.option("--only", multiple=True, metavar="CODE",
               help="Only this operator, e.g. J4; may be repeated.")  # fmt: skip
-@click.option(
-    "--seeds", type=click.Path(exists=True, path_type=Path),
-    help="A vcrpy cassette or a directory of them: real replies to read and mutate.",
-)  # fmt: skip
+@_seeds
 @_examples
 @_seed
 @workers_options
@@ -160,20 +162,26 @@ def args_(**options: Any) -> None:
 
 @fuzz_command.command("loop")
 @_target("harness.fuzz.loop:react_json", "package.module:function (model, tools, limits) -> Agent.")
+@_seeds
 @_examples
 @_seed
 @workers_options
 @_json
 @_save
-def loop_(**options: Any) -> None:
+def loop_(*, seeds: Path | None, **options: Any) -> None:
     """Run an agent with a hostile model: it ends, in time, for a typed reason.
 
     \b
     Examples:
       agentrig fuzz loop --examples 2000
       agentrig fuzz loop --target harness.fuzz.loop:native
+      agentrig fuzz loop --seeds cassettes
     """
-    _border(loop.LoopCampaign, loop.COLUMNS, **options)
+    try:
+        real = read_seeds(seeds) if seeds else ()
+    except NoReplies as error:
+        _refuse(error)
+    _border(partial(loop.LoopCampaign, seeds=real), loop.COLUMNS, **options)
 
 
 @fuzz_command.command("chunks")

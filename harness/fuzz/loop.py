@@ -5,8 +5,10 @@ A target is `(model, tools, limits) -> Agent`: it builds the agent that is to be
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -18,6 +20,7 @@ from agent_core.messages import Actions, Message, Reply, RunResult, ToolCall, Us
 from agent_core.models import ScriptedModel
 from harness.fuzz.functions import load_function
 from harness.fuzz.generate import Plan
+from harness.fuzz.noise import Seed
 from harness.fuzz.pool import Checked, Finding
 
 COLUMNS = ("seen", "wrong", "crash")
@@ -76,13 +79,19 @@ class Tools:
 
 
 class LoopCampaign:
-    """Scripts of replies out of every operator, calls, errors and noise."""
+    """Scripts of replies out of every operator, calls, errors and noise.
 
-    def __init__(self, spec: str, seed: int) -> None:
+    Args:
+        seeds: real replies; a third of the script are such, as they are and mutated.
+    """
+
+    def __init__(self, spec: str, seed: int, seeds: Sequence[Seed] = ()) -> None:
         self.spec, self.seed = spec, seed
         self.build: Build = load_function(spec, 3)
         schema = {"type": "object", "properties": {"query": {"type": "string"}}}
-        self.plan = Plan(tools=dict.fromkeys(_TOOLS, schema))
+        self.plan = Plan(
+            tools=dict.fromkeys(_TOOLS, schema), seeds=tuple(map(_with_our_tools, seeds))
+        )
 
     def make(self, index: int) -> tuple[list[Any], Limits]:
         """The script and the limits of a run."""
@@ -96,7 +105,8 @@ class LoopCampaign:
     def _answer(self, rng: Random) -> Any:
         if not rng.randrange(12):
             return rng.choice(_ERRORS)
-        example = self.plan.draw(rng)
+        real = bool(self.plan.seeds) and not rng.randrange(3)
+        example = self.plan.draw(rng, rng.choice(("real", "mutated")) if real else None)
         calls = []
         if example.native is not None or not rng.randrange(4):
             for place in range(rng.randint(1, 3)):
@@ -142,6 +152,14 @@ class LoopCampaign:
     def shrink(self, finding: Finding) -> Finding:
         """A run is shown as it was."""
         return finding
+
+
+def _with_our_tools(seed: Seed) -> Seed:
+    """A real reply that calls our tools in the place of its own, so that they run."""
+    text = seed.text
+    for name, ours in zip(sorted(seed.tools), cycle(_TOOLS)):
+        text = re.sub(rf"\b{re.escape(name)}\b", ours, text)
+    return Seed(text, {})  # the plan has the tools
 
 
 def wrong_with(

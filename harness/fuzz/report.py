@@ -132,7 +132,12 @@ def test_reply(case):
 
 
 def save(result: Result, folder: Path, spec: str | None) -> list[Path]:
-    """Write the smallest findings as JSONL, and a pytest file where a target is to be asked."""
+    """Write the smallest findings as JSONL, and a pytest file where a target is to be asked.
+
+    A finding about a reply becomes a session of one step, too.
+    """
+    from harness.minimize.reply import write_replies  # noqa: PLC0415 - only when it is used
+
     folder.mkdir(parents=True, exist_ok=True)
     findings = folder / "findings.jsonl"
     lines = [json.dumps(finding_json(each), ensure_ascii=False) for each in result.findings]
@@ -144,4 +149,7 @@ def save(result: Result, folder: Path, spec: str | None) -> list[Path]:
         test = folder / "test_findings.py"
         test.write_text(_TEST.format(spec=spec), encoding="utf-8")
         written.append(test)
+        sessions = folder / "sessions"
+        if write_replies(map(finding_json, result.findings), sessions):
+            written.append(sessions)
     return written

@@ -14,24 +14,29 @@ __all__ = [
     "Failure",
     "Minimized",
     "NothingToMinimize",
+    "assert_mended",
     "failure_of",
-    "failure_of_session",
     "minimize",
     "write",
 ]
 
 
-def failure_of_session(
-    path: Path, *, agent: str, check: str | None = None, rule: str | None = None
-) -> Failure | None:
-    """How a session file fails, or None: what the written tests ask.
+def assert_mended(
+    session: Path, *, agent: str, check: str | None = None, rule: str | None = None
+) -> None:
+    """Fail as long as a session file fails: what the written tests call.
 
     Args:
         agent: factory of the agent, as `module:function`; it is imported.
         check, rule: as for `failure_of`.
 
     Raises:
+        AssertionError: it fails; the message is how.
         SessionError: no session, no such agent or check.
         OSError: the file cannot be read.
     """
-    return failure_of(load_session(path), named_factory(agent), check=check, rule=rule)
+    __tracebackhide__ = True
+    factory = named_factory(agent)
+    failure = failure_of(load_session(session), factory, check=check, rule=rule)
+    if failure is not None:
+        raise AssertionError(failure.in_words())

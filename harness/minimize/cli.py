@@ -30,6 +30,7 @@ from harness.sessions.errors import SessionError
 from harness.sessions.format import SessionFile
 from harness.sessions.show import console
 from harness.sessions.sources import Factory, allowed_factory, named_factory
+from harness.sessions.trajectory import in_words
 
 
 @click.command("minimize")
@@ -114,6 +115,14 @@ def _show(result: Minimized, session: Path, written: list[Path]) -> None:
     for line in result.failure.words:
         out.print(Text(f"    {visible(line)}", style="dim"))
     out.print(Text(result.in_words(), style="green" if result.finished else "yellow"))
+    for number, words in enumerate(_left(result), start=1):
+        out.print(f"    step {number}: {visible(words)}", markup=False, highlight=False)
     for path in written:
         out.print(f"wrote {path}", markup=False, highlight=False)
     out.print("the test fails until the defect is mended", style="dim")
+
+
+def _left(result: Minimized) -> list[str]:
+    """The steps that are left, in words."""
+    assert result.file.session is not None  # it was made from one
+    return [in_words(step) for turn in result.file.session.trajectory for step in turn.steps]

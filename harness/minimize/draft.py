@@ -133,7 +133,7 @@ def _parts(
         take = whole.file.takes[number]
         if number in added:
             request = request_of_take(whole.file, number)
-            exchanges.append(Exchange(request, _end(request)))
+            exchanges.append(Exchange(request, end_of(request)))
             take = Take(exchange=len(exchanges) - 1, at=take.at)
         elif take.exchange is not None:
             exchanges.append(whole.file.exchanges[take.exchange])
@@ -150,7 +150,7 @@ def _parts(
     return SessionFile(old.model_copy(update=changes), tuple(exchanges))
 
 
-def _end(request: Request) -> Response:
+def end_of(request: Request) -> Response:
     """The reply of a server to the request behind the last one that is kept."""
     error: object = ENDS_HERE
     if api_of(request.url) == "openai":

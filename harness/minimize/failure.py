@@ -160,8 +160,8 @@ def _raised(check: str, error: Exception) -> Failure:
     else:
         frames = traceback.extract_tb(error.__traceback__)
         cause = (frames[-1].line or frames[-1].name) if frames else ""
-    words = redactor.text(f"{type(error).__name__}: {error}")
-    return Failure(check, type(error).__name__, (cause[:_SHOWN],), (words[: 4 * _SHOWN],))
+    words = redactor.text(str(error))[: 4 * _SHOWN]
+    return Failure(check, type(error).__name__, (cause[:_SHOWN],), tuple(words.splitlines()))
 
 
 def _divergence(

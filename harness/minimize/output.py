@@ -23,15 +23,17 @@ _TEST = '''\
 
 from pathlib import Path
 
-from harness.minimize import failure_of_session
+from harness.minimize import assert_mended
 
 SESSION = Path(__file__).with_name({file})
 
 
 def test_{function}() -> None:
     """The session does not fail any more."""
-    failure = failure_of_session({arguments})
-    assert failure is None, failure.in_words()
+    assert_mended(
+        SESSION,
+{arguments}
+    )
 '''
 
 
@@ -65,7 +67,7 @@ def _test(result: Minimized, file: str, function: str, agent: str) -> str:
         fingerprint=_in_docstring(failure),
         file=_quoted(file),
         function=function.lower(),
-        arguments=", ".join(["SESSION", *arguments]),
+        arguments="\n".join(f"        {each}," for each in arguments),
     )
 
 
