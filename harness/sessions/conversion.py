@@ -25,6 +25,7 @@ _GENERATING: dict[str, Api] = {
 }
 _PREFIX = re.compile(r".*(?=/(?:api|v1)/)")
 _EVENT_END = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
+_EVENT_FIELDS = (b"data:", b"event:", b"id:", b":")  # the last begins a comment
 _WORD = re.compile(r"\S+\s*|\s+")
 _NANOSECONDS = 1e9
 _DONE = b"data: [DONE]\n\n"
@@ -48,9 +49,9 @@ def wants_stream(api: Api, body: JsonValue) -> bool:
 
 def is_stream(api: Api, response: Response) -> bool:
     """Whether a response came as a stream."""
-    if api == "openai":
-        return response.body.lstrip().startswith(b"data:")
     kind = ",".join(header(response.headers, "content-type"))
+    if api == "openai":
+        return "event-stream" in kind or response.body.lstrip().startswith(_EVENT_FIELDS)
     return "ndjson" in kind or json_body(response.body) is None
 
 

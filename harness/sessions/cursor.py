@@ -32,6 +32,7 @@ FACTS = frozenset({"/", "/api/tags", "/api/show", "/api/version", "/api/ps", "/v
 
 _HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
+_NO_WORD: tuple[Any, ...] = (("description", ""), ("required", []))
 _NOTHING = Response(200, "OK", {})
 
 
@@ -135,29 +136,49 @@ def _request(file: SessionFile, take: Take) -> Request:
 
 
 def _plain(body: JsonValue) -> JsonValue:
-    """A body without empty defaults, at the top, in messages, options and tools."""
+    """A body without empty defaults, at the top, in messages, calls, options and tools."""
     if not isinstance(body, dict):
         return body
     plain = {key: each for key, each in body.items() if key not in _HOW_NOT_WHAT}
     if isinstance(plain.get("messages"), list):
-        plain["messages"] = [_filled(each) for each in plain["messages"]]
-    for key in ("options", "tools"):
-        plain[key] = _without_nulls(plain.get(key))
+        plain["messages"] = [_message(each) for each in plain["messages"]]
+    if isinstance(plain.get("options"), dict):
+        plain["options"] = _filled(plain["options"])
+    if isinstance(plain.get("tools"), list):
+        plain["tools"] = [_tool(each) for each in plain["tools"]]
     return _filled(plain)
 
 
-def _filled(value: JsonValue) -> JsonValue:
+def _message(message: JsonValue) -> JsonValue:
+    """A message; what a call is given is left as it is."""
+    if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
+        message = message | {"tool_calls": [_call(each) for each in message["tool_calls"]]}
+    return _filled(message)
+
+
+def _call(call: JsonValue) -> JsonValue:
+    if isinstance(call, dict) and isinstance(call.get("function"), dict):
+        call = call | {"function": _filled(call["function"], but="arguments")}
+    return _filled(call)
+
+
+def _tool(tool: JsonValue) -> JsonValue:
+    """A tool without what says nothing of it; a parameter without a schema says something."""
+    if isinstance(tool, list):
+        return [_tool(each) for each in tool]
+    if not isinstance(tool, dict):
+        return tool
+    return {
+        key: _tool(each)
+        for key, each in tool.items()
+        if each is not None and (key, each) not in _NO_WORD
+    }
+
+
+def _filled(value: JsonValue, *, but: str = "") -> JsonValue:
     if not isinstance(value, dict):
         return value
-    return {key: each for key, each in value.items() if each not in _EMPTY}
-
-
-def _without_nulls(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    if isinstance(value, list):
-        return [_without_nulls(each) for each in value]
-    return value
+    return {key: each for key, each in value.items() if key == but or each not in _EMPTY}
 
 
 def _messages(form: Request) -> list[JsonObject]:
