@@ -145,6 +145,16 @@ class Memory(Protocol):
     ) -> list[Message]: ...
 
 
+@runtime_checkable
+class SavedMemory(Memory, Protocol):
+    """A memory that knows more of a task than the history says: a run that is resumed takes it
+    along."""
+
+    def saved(self, task: str) -> JsonValue: ...
+
+    def restore(self, saved: JsonValue) -> None: ...
+
+
 class Clock(Protocol):
     """Wall time for tools, monotonic time for limits, and waiting."""
 

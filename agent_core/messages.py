@@ -125,11 +125,15 @@ class FinalAnswer:
 
 
 def with_ids(actions: Sequence[Action], index: int) -> list[Action]:
-    """The actions of a step, each with an id: its own, or one made of its place."""
-    return [
-        each if each.id is not None else replace(each, id=f"call_{index}_{number}")
-        for number, each in enumerate(actions, start=1)
-    ]
+    """The actions of a step, each with an id of its own: what it came with, or its place."""
+    taken: set[str] = set()
+    given = []
+    for number, each in enumerate(actions, start=1):
+        if not each.id or each.id in taken:
+            each = replace(each, id=f"call_{index}_{number}")  # noqa: PLW2901
+        taken.add(each.id or "")
+        given.append(each)
+    return given
 
 
 FormatErrorCode = Literal[

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agent_core.errors import ConfigError
-from agent_core.messages import Actions, Message, Step, Usage
+from agent_core.gears import SavedMemory
+from agent_core.messages import Actions, JsonValue, Message, Step, Usage
 from agent_core.tools import identify
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class RunState(BaseModel):
     sent: tuple[Message, ...]
     prompt_tokens: int | None
     estimate_ratio: float
+    memory: JsonValue = None
 
     def to_json(self) -> str:
         """The state as JSON, readable in Chinese too."""
@@ -76,6 +78,7 @@ class RunState(BaseModel):
     @classmethod
     def of(cls, run: Run) -> RunState:
         """The state of a run between two steps."""
+        memory, task = run.agent.memory, run.messages[run.task].content
         return cls(
             system=run.agent.system_prompt,
             question=run.question,
@@ -92,6 +95,7 @@ class RunState(BaseModel):
             sent=tuple(run.asking.sent),
             prompt_tokens=run.asking.prompt_tokens,
             estimate_ratio=run.asking.estimate_ratio,
+            memory=memory.saved(task) if isinstance(memory, SavedMemory) else None,
         )
 
     def restore(self, run: Run) -> None:
@@ -116,6 +120,8 @@ class RunState(BaseModel):
         budget.steps, budget.tokens, budget.aside = self.spent_steps, self.spent_tokens, self.aside
         asking.sent, asking.prompt_tokens = list(self.sent), self.prompt_tokens
         asking.estimate_ratio = self.estimate_ratio
+        if self.memory is not None and isinstance(run.agent.memory, SavedMemory):
+            run.agent.memory.restore(self.memory)
 
 
 def _judge_again(run: Run, step: Step) -> None:

@@ -15,7 +15,7 @@ from agent_core.errors import ModelError
 from agent_core.events import MemoryEnded, MemoryStarted, scope
 from agent_core.gears import ChatModel
 from agent_core.memory import WindowMemory, open_points, said_lines
-from agent_core.messages import Language, Message
+from agent_core.messages import JsonValue, Language, Message
 from agent_core.tools.inert import inert
 
 _KEPT = 64  # summaries that are remembered
@@ -93,6 +93,17 @@ class SummaryMemory(WindowMemory):
         fits = budget is None or estimate_prompt(written) <= budget
         return written if summary and fits else view
 
+    def saved(self, task: str) -> JsonValue:
+        """The summaries of a task, for a run that goes on elsewhere."""
+        start = _digest(task)
+        with self._lock:
+            return {key: text for key, text in self._known.items() if key.startswith(start)}
+
+    def restore(self, saved: JsonValue) -> None:
+        """Know what `saved` gave."""
+        for key, written in saved.items() if isinstance(saved, dict) else ():
+            self._remember(key, str(written))
+
     def _summary(self, gone: Sequence[Message], task: str) -> str:
         """The summary of these messages, or an empty text when the model gave none."""
         keys = list(_prefixes(task, gone))
@@ -149,11 +160,15 @@ class SummaryMemory(WindowMemory):
 
 def _prefixes(task: str, gone: Sequence[Message]) -> Iterator[str]:
     """Identify the task with none, one, two, … of the messages."""
-    digest = sha256(task.encode(errors="replace"))
-    yield digest.hexdigest()
+    start, digest = _digest(task), sha256()
+    yield start
     for message in gone:
         digest.update(repr(message).encode(errors="replace"))
-        yield digest.hexdigest()
+        yield f"{start}:{digest.hexdigest()}"
+
+
+def _digest(task: str) -> str:
+    return sha256(task.encode(errors="replace")).hexdigest()
 
 
 def _quoted(text: str) -> str:

@@ -25,7 +25,8 @@ class RouterChat:
     """Asks the first model whose rule fits; where that fails, the others in their order.
 
     Each attempt is a model call of its own in a trace. Models whose rule does not fit are asked
-    last, rather than not at all. A rule that itself asks a model is asked at every call.
+    last, rather than not at all. A rule that itself asks a model is asked at every call; where
+    that fails, it does not fit.
 
     Args:
         routes: models with their rules, best first; bare models fit always.
@@ -98,11 +99,18 @@ class RouterChat:
         """The models as they are asked; a rule is asked when its turn comes."""
         passed_over = []
         for route in self.routes:
-            if route.when is None or route.when(messages):
+            if route.when is None or _fits(route.when, messages):
                 yield route.model
             else:
                 passed_over.append(route.model)
         yield from passed_over
+
+
+def _fits(rule: Rule, messages: Sequence[Message]) -> bool:
+    try:
+        return rule(messages)
+    except ModelError:  # a model that was to judge; its scope has told whoever watches
+        return False
 
 
 class _Heard:

@@ -50,6 +50,15 @@ def test_the_first_rule_that_fits_decides() -> None:
     assert other.requests == []
 
 
+def test_a_cheap_call_may_judge_and_may_fail() -> None:
+    """A rule that asks a small model decides by its word; without its word it does not fit."""
+    judge = ScriptedModel(["easy", "hard", ServerError("down")])
+    small, big = ScriptedModel(["small"]), ScriptedModel(["big", "big"])
+    router = RouterChat([Route(small, lambda m: judge.chat(m).text == "easy"), big])
+    assert [router.chat(HI).text for _ in range(3)] == ["small", "big", "big"]
+    assert len(judge.requests) == 3
+
+
 def test_a_failing_model_is_followed_by_the_next() -> None:
     """Everything that was asked for is asked of the next one too."""
     bad, good = ScriptedModel([ServerError("down")]), ScriptedModel(["ok"])

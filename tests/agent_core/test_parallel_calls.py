@@ -251,3 +251,22 @@ def test_an_executor_that_raises_loses_only_its_own_call() -> None:
     with pytest.raises(RuntimeError, match="broken executor"):
         Agent(model, executor=Broken(inner), protocol="native").run("q")
     assert ran == ["c1"]
+
+
+def test_ids_that_are_not_ids_are_made_unique() -> None:
+    """Two calls under one id, or an empty one: each answer still belongs to its own call."""
+
+    def look(where: str) -> str:
+        """Look."""
+        return f"found {where}"
+
+    calls = tuple(
+        ToolCall(each, "look", {"where": str(n)}) for n, each in enumerate(["x", "x", "", None])
+    )
+    result = Agent(ScriptedModel([Reply("", calls), "done"]), [look], protocol="native").run("q")
+    said, *answers = result.messages[2 : 6 + 1]
+    ids = [call.id for call in said.tool_calls]
+    assert len(set(ids)) == 4
+    assert all(ids)
+    assert [each.tool_call_id for each in answers] == ids
+    assert [each.content for each in answers] == [f"found {n}" for n in range(4)]

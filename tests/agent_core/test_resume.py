@@ -19,6 +19,7 @@ from agent_core.limits import Limits, StopReason
 from agent_core.messages import Reply, RunResult, ToolCall, Usage
 from agent_core.models import ScriptedModel
 from agent_core.resume import RunState
+from agent_core.summary import SummaryMemory
 
 
 def look(n: int) -> str:
@@ -161,3 +162,23 @@ def test_an_error_while_saving_comes_out() -> None:
 
     with pytest.raises(OSError, match="disk full"):
         agent(SCRIPT).run("q", on_step=full)
+
+
+def test_summaries_go_along() -> None:
+    """Elsewhere nothing is summed up again, and what other tasks were about is not in the file."""
+    script: list[Any] = [*(act(n) for n in range(6)), "Final Answer: 完"]
+    options: dict[str, Any] = {"limits": Limits(max_steps=20)}
+    writer = ScriptedModel(["ANOTHER"] * 3)
+    memory = SummaryMemory(writer, 2, block=2)
+    agent([*script[:4], script[-1]], memory=memory, **options).run("another task")
+    memory.model = ScriptedModel(["FIRST", "SECOND"])
+    whole, states = saved(script, memory=memory, **options)
+    assert "FIRST" in states[3]
+    assert "ANOTHER" not in states[3]
+    for done, state in enumerate(states, start=1):
+        left = ["FIRST", "SECOND"][sum(each in state for each in ("FIRST", "SECOND")) :]
+        elsewhere = SummaryMemory(ScriptedModel(left), 2, block=2)
+        resumed = agent(script[done:], memory=elsewhere, **options).resume(
+            RunState.from_json(state)
+        )
+        assert timeless(resumed) == timeless(whole)
