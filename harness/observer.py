@@ -22,6 +22,7 @@ from agent_core import events
 from harness import semconv
 from harness.closings import closing
 from harness.content import Attribute, Capture, attribute, name
+from harness.forks import in_child
 from harness.logs import OwnEvent
 from harness.metrics import Metrics
 from harness.openings import Opening, opening
@@ -50,7 +51,10 @@ def watched(agent: Agent, observer: RunObserver) -> Agent:
 
 @dataclass(slots=True)
 class _Open:
-    """A span that has begun, and what has to be put back when it ends."""
+    """A span that has begun, and what has to be put back when it ends.
+
+    `process` is the observer's number for the process it began in.
+    """
 
     event: events.Started
     run: RunState
@@ -58,6 +62,7 @@ class _Open:
     before: Context
     inside: Context
     began: float
+    process: int
     attributes: Mapping[str, Attribute]
     bound: Mapping[str, Token[Any]] | None = None
 
@@ -87,6 +92,11 @@ class RunObserver:
         self._last_good = last_good
         self._extra = {key: attribute(value) for key, value in (extra or {}).items()}
         self._metrics = Metrics(meter_provider)
+        self._process = 0
+        in_child(self._forked)
+
+    def _forked(self) -> None:
+        self._process += 1
 
     def started(self, event: events.Started) -> _Open | None:
         """Begin a span inside the current one and make it the current one."""
@@ -111,12 +121,16 @@ class RunObserver:
         """Close the span, write the record, put back what was current before."""
         if token is None:
             return
+        if token.process != self._process:  # a fork: the span ends in the process it began in
+            _restore(token)
+            return
         try:
             self._describe(token, event)
         except Exception as error:
             _trouble(error)
         finally:
-            _leave(token)
+            token.span.end()
+            _restore(token)
 
     def _new_run(self, event: events.RunStarted, outer: RunState | None) -> RunState:
         logger = self._logger
@@ -157,7 +171,8 @@ class RunObserver:
         inside = trace.set_span_in_context(span, before)
         if isinstance(event, events.RunStarted):
             inside = otel_context.set_value(_RUN, run, inside)
-        token = _Open(event, run, span, before, inside, time.perf_counter(), opened.attributes)
+        began = time.perf_counter()
+        token = _Open(event, run, span, before, inside, began, self._process, opened.attributes)
         try:
             otel_context.attach(inside)
             if isinstance(event, events.StepStarted):
@@ -167,7 +182,8 @@ class RunObserver:
                 run.silent = not span.is_recording() and run.logger is None
                 _record(token, "run.start", "info", opened.attributes)
         except BaseException:  # Ctrl-C in here: nobody would get the token that ends the span
-            _leave(token)
+            span.end()
+            _restore(token)
             raise
         return token
 
@@ -238,13 +254,12 @@ def _healed_context() -> Context:
     return _healed_context()
 
 
-def _leave(token: _Open) -> None:
-    """End the span and restore the context, unless something else is current by now.
+def _restore(token: _Open) -> None:
+    """Restore the context, unless something else is current by now.
 
     A generator that is closed elsewhere, or late, must not change the context it is closed in;
     and a token of another context cannot be given back. So what was current is set again.
     """
-    token.span.end()
     current = otel_context.get_current()
     if isinstance(token.event, events.RunStarted):
         token.run.over = True

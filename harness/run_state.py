@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from threading import Lock
 from typing import Any
 from uuid import uuid4
 
@@ -38,7 +37,6 @@ class RunState:
         measured: somebody takes its metrics.
         step: index of the current step, None before the first.
         failed_step: the step that an exception ended.
-        totals: what is counted over the run.
     """
 
     def __init__(
@@ -70,13 +68,19 @@ class RunState:
         self.digest = LastDigest()
         self.prompt = PromptHistory(capture, self.digest)
         self.chunks = RetrievedChunks()
-        self.totals: dict[str, int] = {}
-        self._lock = Lock()
+        self._counted: list[tuple[str, int]] = []
 
     def count(self, what: str, number: int = 1) -> None:
-        """Add to a total; tools may run at the same time."""
-        with self._lock:
-            self.totals[what] = self.totals.get(what, 0) + number
+        """Add to a total; tools may run at the same time, and fork."""
+        self._counted.append((what, number))
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """What was counted over the run."""
+        totals: dict[str, int] = {}
+        for what, number in self._counted:
+            totals[what] = totals.get(what, 0) + number
+        return totals
 
     def put_text(self, attributes: Attributes, key: str, text: str | None) -> None:
         """Write a text that is content, if content is on."""

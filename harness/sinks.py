@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.util import Finalize, register_after_fork
 from threading import Lock, Thread
 from typing import Any
 
@@ -22,9 +23,11 @@ from opentelemetry.sdk.trace.export import (
     SpanExporter,
     SpanExportResult,
 )
+from requests.adapters import HTTPAdapter
 
 from harness import semconv
 from harness.content import name
+from harness.forks import in_child
 
 OTLP_TIMEOUT = 2.0
 """Seconds one export may take with its retries, unless an `OTEL_*` variable asks for less."""
@@ -56,8 +59,17 @@ class Sink(SpanProcessor):
         self._counting = _CountingExporter(exporter, with_content)
         kind = BatchSpanProcessor if batch else SimpleSpanProcessor
         self._processor = kind(self._counting)
+        self._begin_count()
+        in_child(self._begin_count)
+        if batch:  # the end of such a child runs nothing else
+            register_after_fork(self, _flush_at_exit)
+
+    def _begin_count(self) -> None:
+        """Count from nothing: the spans that wait are sent by the process they ended in."""
         self._ended = 0
         self._lock = Lock()
+        self._counting.exported = 0
+        self._counting.reason = ""
 
     @property
     def delivery(self) -> Delivery:
@@ -90,6 +102,10 @@ class Sink(SpanProcessor):
         self._counting.reason = reason
 
 
+def _flush_at_exit(sink: Sink) -> None:
+    Finalize(None, sink.force_flush, exitpriority=0)
+
+
 class _CountingExporter(SpanExporter):
     def __init__(self, exporter: SpanExporter, with_content: bool) -> None:
         self._exporter = exporter
@@ -111,7 +127,7 @@ class _CountingExporter(SpanExporter):
 
 def otlp_sink(endpoint: str | None, *, with_content: bool, timeout: float) -> Sink:
     """A sink for an OTLP/HTTP endpoint, or for the one that the `OTEL_*` variables name."""
-    session = requests.Session()
+    session = _Session()
     exporter = OTLPSpanExporter(
         endpoint,
         timeout=timeout,
@@ -129,6 +145,18 @@ def otlp_sink(endpoint: str | None, *, with_content: bool, timeout: float) -> Si
 
     session.hooks["response"].append(read_refusals)
     return sink
+
+
+class _Session(requests.Session):
+    """A session whose connections are of this process: a forked child makes its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        in_child(self._connect_anew)
+
+    def _connect_anew(self) -> None:
+        self.mount("https://", HTTPAdapter())
+        self.mount("http://", HTTPAdapter())
 
 
 def close_within(seconds: float, *providers: TracerProvider | MeterProvider) -> None:

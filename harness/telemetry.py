@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import format_trace_id
 
 from harness.content import Attribute, Capture, ContentMode
+from harness.forks import in_child
 from harness.observer import RunObserver, watched
 from harness.otel_env import (
     destination,
@@ -63,6 +64,10 @@ class Watch:
         self.observer = observer
         self._sinks = sinks
         self._file = file
+        self._begin()
+        in_child(self._begin)
+
+    def _begin(self) -> None:
         self.trace_ids: list[str] = []
         self.ended: list[ReadableSpan] = []
 
