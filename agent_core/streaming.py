@@ -72,16 +72,17 @@ def stream_run(
 
     thread = Thread(target=copy_context().run, args=(work,), name="agent-stream", daemon=True)
     thread.start()
+    over = False
     try:
-        while True:
+        while not over:
             event = queue.get()
+            over = isinstance(event, RunResult | BaseException)
             if isinstance(event, BaseException):
                 raise event
             yield event
-            if isinstance(event, RunResult):
-                return
-    finally:  # also when the caller stops listening
-        cancel.set()
+    finally:
+        if not over:  # the caller has stopped listening
+            cancel.set()
 
 
 class _Overheard:

@@ -7,9 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from email.utils import format_datetime
-from typing import Any
 
 import pytest
 import requests
@@ -33,36 +32,9 @@ from agent_core.events import AttemptEnded, AttemptStarted, Ended, Failed, Start
 from agent_core.messages import Message
 from agent_core.models import OllamaChat, OpenAIChat, RetryPolicy, Timeouts
 from harness.faults import FaultServer, Received, Response
+from tests.agent_core.http_support import ASK, DONE, NOW, OK, failure
 
-KEY = "sk-test-ABCDEFGHIJKLMNOPQRSTUVWX"
-NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
-ASK = [Message("user", "hi")]
-DONE = {"message": {"role": "assistant", "content": "ok"}, "done": True, "done_reason": "stop"}
-OK = Response(body=DONE)
-V1_OK = Response(
-    body={"choices": [{"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}
-)
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proxy, key or host of the machine that runs the tests."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OLLAMA_HOST", raising=False)
-
-
-def failure(server: FaultServer, **options: Any) -> ModelError:
-    """The error that one question to a server ends with."""
-    options.setdefault("clock", ManualClock(NOW))
-    timeout = options.pop("timeout", None)
-    model = OllamaChat("m", base_url=server.url, **options)
-    with pytest.raises(ModelError) as caught:
-        model.chat(ASK, timeout=timeout)
-    model.close()
-    return caught.value
+pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 class Attempts:

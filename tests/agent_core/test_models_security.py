@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import traceback
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
@@ -21,39 +19,11 @@ from agent_core.errors import (
     ModelError,
 )
 from agent_core.events import Ended, Started, watching
-from agent_core.messages import Message
 from agent_core.models import OllamaChat, OpenAIChat
 from harness.faults import FaultServer, Response
+from tests.agent_core.http_support import ASK, DONE, KEY, NOW, OK, V1_OK, failure
 
-KEY = "sk-test-ABCDEFGHIJKLMNOPQRSTUVWX"
-NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
-ASK = [Message("user", "hi")]
-DONE = {"message": {"role": "assistant", "content": "ok"}, "done": True, "done_reason": "stop"}
-OK = Response(body=DONE)
-V1_OK = Response(
-    body={"choices": [{"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}
-)
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proxy, key or host of the machine that runs the tests."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OLLAMA_HOST", raising=False)
-
-
-def failure(server: FaultServer, **options: Any) -> ModelError:
-    """The error that one question to a server ends with."""
-    options.setdefault("clock", ManualClock(NOW))
-    timeout = options.pop("timeout", None)
-    model = OllamaChat("m", base_url=server.url, **options)
-    with pytest.raises(ModelError) as caught:
-        model.chat(ASK, timeout=timeout)
-    model.close()
-    return caught.value
+pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 @pytest.mark.parametrize("own_session", [True, False])

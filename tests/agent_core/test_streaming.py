@@ -174,6 +174,23 @@ def test_cancelling_ends_the_stream_with_the_partial_result() -> None:
     assert event.steps
 
 
+def test_a_stream_that_ends_cancels_nothing() -> None:
+    """The caller's event is not set by an end or an error: it may be shared with other runs."""
+
+    def broken(_messages: Any) -> str:
+        raise ZeroDivisionError
+
+    cancel = threading.Event()
+    agent = Agent(ScriptedModel(["Final Answer: a", "Final Answer: b", broken]))
+    for answer in ("a", "b"):
+        *_, last = agent.stream("q", cancel=cancel)
+        assert isinstance(last, RunResult)
+        assert last.answer == answer
+    with pytest.raises(ZeroDivisionError):
+        list(agent.stream("q", cancel=cancel))
+    assert not cancel.is_set()
+
+
 def test_errors_come_out_of_the_stream() -> None:
     """A model error is a result as ever; a programming error is raised where the caller is."""
     *_, last = Agent(ScriptedModel([ServerError("down")])).stream("q")

@@ -1,0 +1,34 @@
+"""A question to a server that answers by script, for the tests of the clients over HTTP."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from agent_core.clock import ManualClock
+from agent_core.errors import ModelError
+from agent_core.messages import Message
+from agent_core.models import OllamaChat
+from harness.faults import FaultServer, Response
+
+KEY = "sk-test-ABCDEFGHIJKLMNOPQRSTUVWX"
+NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+ASK = [Message("user", "hi")]
+DONE = {"message": {"role": "assistant", "content": "ok"}, "done": True, "done_reason": "stop"}
+OK = Response(body=DONE)
+V1_OK = Response(
+    body={"choices": [{"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}
+)
+
+
+def failure(server: FaultServer, **options: Any) -> ModelError:
+    """The error that one question to a server ends with."""
+    options.setdefault("clock", ManualClock(NOW))
+    timeout = options.pop("timeout", None)
+    model = OllamaChat("m", base_url=server.url, **options)
+    with pytest.raises(ModelError) as caught:
+        model.chat(ASK, timeout=timeout)
+    model.close()
+    return caught.value
