@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 _SILENCE = 60.0  # seconds on one check, blocked rather than busy, before its process is killed
 _START = 600.0  # seconds in which a process must have begun its first check
 _LOOK = 0.2  # seconds between two looks at a process
-_CONNECT = 10  # seconds
+_CONNECT = 5  # seconds
 _FROM_OUTSIDE = {"SIGKILL", "SIGTERM"}
 
 _R = TypeVar("_R")
