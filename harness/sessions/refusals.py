@@ -12,6 +12,8 @@ from harness.sessions.cursor import Cursor
 from harness.sessions.drift import Drift
 from harness.sessions.exchange import Request, canonical_key
 
+_LONG = 400  # characters of a text that are shown
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -28,6 +30,15 @@ class Refusal:
     session: str | None
     drift: Drift | None
     words: str
+
+    def in_words(self) -> list[str]:
+        """Why it was refused, and what was recorded and sent where they differ."""
+        lines = [self.words]
+        for cause in () if self.drift is None else self.drift.causes:
+            if cause.severity != "ignorable":
+                lines.append(f"  {cause.part}")
+                lines += _signed("-", cause.before) + _signed("+", cause.after)
+        return lines
 
     def as_json(self) -> JsonObject:
         """For the body of the answer, and for `--json`."""
@@ -60,7 +71,7 @@ class Verdict:
 
     def in_words(self) -> list[str]:
         """What is wrong, worst first."""
-        return [*(each.words for each in self.refused), *self.protocol]
+        return [line for each in self.refused for line in each.in_words()] + list(self.protocol)
 
     def as_json(self) -> JsonObject:
         """For `--json`."""
@@ -109,3 +120,9 @@ def conflict(refusal: Refusal) -> Response:
     # The clients of OpenAI repeat a 409 unless they are told not to.
     headers = {"x-should-retry": "false"}
     return Response(409, {"error": error, "drift": refusal.as_json()}, headers)
+
+
+def _signed(sign: str, text: str | None) -> list[str]:
+    text = text or ""
+    more = f" … ({len(text) - _LONG} more characters)" if len(text) > _LONG else ""
+    return [f"    {sign} {line}" for line in f"{text[:_LONG]}{more}".splitlines()]

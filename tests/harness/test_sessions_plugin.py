@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -228,6 +229,28 @@ def test_an_agent_that_is_not_ours_is_recorded_too(
         assert asked(live) == times
     sent = load_session(Path("cassettes/theirs.yaml")).exchanges[0].request
     assert (sent.method, json.loads(sent.body)["model"]) == ("POST", "m")
+
+
+def test_the_examples_of_the_documentation_run(
+    pytester: pytest.Pytester, live: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recorded once against a live server, then without one; another question is told."""
+    text = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        Path(block.partition("\n")[0].removeprefix("# ")).write_text(block, encoding="utf-8")
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    counts, output = run_here(pytester, "--agentrig-record=once")
+    assert counts == {"passed": 3}, output
+    times = asked(live)
+    assert run_here(pytester)[0] == {"passed": 4}  # with the session file of the first
+    agent = Path("their_agent.py")
+    agent.write_text(agent.read_text(encoding="utf-8").replace("2 + 3", "3 + 3"), encoding="utf-8")
+    counts, output = run_here(pytester, "test_their_agent.py")
+    assert counts == {"failed": 1}
+    assert "request 1 comes nearest (0 messages in common) and differs in: question" in output
+    assert "    + 3 + 3? Only the number." in output
+    assert asked(live) == times
 
 
 def test_workers_side_by_side(tmp_path: Path, recorded: Path, live: FaultServer) -> None:
