@@ -36,6 +36,10 @@ def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
     return lambda command: reduce(lambda done, each: each(done), reversed(decorators), command)
 
 
+annotations_option = click.option(
+    "--annotations", "annotate", type=click.Choice(["github"]),
+    help="Print what is wrong as annotations of a GitHub workflow too.",
+)  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 model_options = _options(
     click.option("--model", help="The model, e.g. qwen2.5-coder:1.5b."),

@@ -133,6 +133,9 @@ def show_summary(out: Console, reports: Sequence[Report], errors: int) -> None:
     """Print the count of all verdicts."""
     good = sum(report.ok for report in reports)
     words = [_counted(len(reports) + errors, "session"), f"{good} ok"]
+    accepted = sum(report.verdict == "accepted" for report in reports)
+    if accepted:
+        words.append(f"{accepted} of them accepted")
     if len(reports) > good:
         words.append(f"{len(reports) - good} failed")
     if errors:
