@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import socket
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 import click
 
 from agent_core.errors import ConfigError, ConnectionFailed
+from harness.output import echo_json
 from harness.plain import visible
 from harness.redact import redactor
 from harness.sessions.arguments import FAILED, UNREACHABLE, exit_codes, json_option, leave
@@ -176,7 +176,7 @@ def doctor_command(
         findings = list(examine(source, folder, os.environ))
     if as_json:
         rows = [redactor.value(asdict(each)) for each in findings]
-        click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        echo_json(rows, indent=2)
     else:
         _show(findings)
     states = {each.state for each in findings}

@@ -9,10 +9,10 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 MAX_DEPTH = 50
-# Controls of both sets, line breaks other than \n, and marks that turn the direction of text.
-_STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
+"""Controls of both sets, line breaks other than \\n, and marks that turn the direction of text."""
 
 
 def to_json(value: Any) -> str:
@@ -42,7 +42,7 @@ def utf8(text: str) -> str:
 
 def visible(text: str) -> str:
     """Text that cannot steer a terminal or a page: what would is spelled out, as `\\x1b`."""
-    return _STEERING.sub(_spelled, text)
+    return STEERING.sub(_spelled, text)
 
 
 def one_line(text: str) -> str:

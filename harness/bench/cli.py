@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache as once
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from harness.bench.retrieval import (
     tune,
 )
 from harness.bench.setups import embedder_named
+from harness.output import echo_json
 
 _UNREACHABLE = 3
 _FILE = click.Path(exists=True, path_type=Path)
@@ -163,7 +163,7 @@ def retrieval_command(
     if plot is not None:
         plot.write_text(as_svg(results, budget), encoding="utf-8")
     if as_json_:
-        click.echo(json.dumps(as_json(results, tunings, budget), ensure_ascii=False, indent=1))
+        echo_json(as_json(results, tunings, budget), indent=1)
     else:
         _show(results, tunings, budget)
 

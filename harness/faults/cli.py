@@ -6,7 +6,6 @@ scheduler, 130 interrupted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from harness.faults.page import page
 from harness.faults.report import SweepReport
 from harness.faults.show import show_sweep
 from harness.faults.sweep import Plan, sweep
-from harness.redact import redactor
+from harness.output import echo_json
 from harness.sessions.arguments import (
     FAILED,
     allow_option,
@@ -85,7 +84,7 @@ def sweep_command(
         if html_file is not None:
             write_atomically(html_file, page(report))
     if as_json:
-        click.echo(json.dumps(redactor.value(report.as_json()), ensure_ascii=False, indent=2))
+        echo_json(report.as_json(), indent=2)
     else:
         show_sweep(console(), report)
     if report.violations or report.errors or not report.reaches(threshold):

@@ -5,7 +5,6 @@ Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 no Dask scheduler, 130
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -27,6 +26,7 @@ from harness.fuzz.parser import COLUMNS, ParserCampaign
 from harness.fuzz.pool import Campaign, Result, run
 from harness.fuzz.report import as_json, save, show
 from harness.fuzz.targets import TargetError, load_target
+from harness.output import echo_json
 from harness.sessions.arguments import FAILED, INTERRUPTED, UNREACHABLE, USAGE, workers_options
 from harness.workers import NoCluster, WorkError
 
@@ -244,7 +244,7 @@ def _report(
 ) -> NoReturn:  # fmt: skip
     written = save(result, folder, spec) if folder and result.findings else []
     if json_out:
-        click.echo(json.dumps(as_json(result, columns, **about), ensure_ascii=False, default=repr))
+        echo_json(as_json(result, columns, **about))
     else:
         title = ", ".join(f"{key} {value}" for key, value in about.items())
         show(Console(), result, columns, title)

@@ -6,7 +6,6 @@ interrupted, with nothing written.
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from rich.text import Text
 
 from harness.minimize.output import write
 from harness.minimize.shrink import SECONDS, Minimized, minimize
+from harness.output import echo_json
 from harness.plain import visible
-from harness.redact import redactor
 from harness.sessions.arguments import (
     INTERRUPTED,
     allow_option,
@@ -77,7 +76,7 @@ def minimize_command(
             leave(INTERRUPTED)
     if as_json:
         report = {**result.as_json(), "written": [str(each) for each in written]}
-        click.echo(json.dumps(redactor.value(report), ensure_ascii=False, indent=2))
+        echo_json(report, indent=2)
     else:
         _show(result, session, written)
 

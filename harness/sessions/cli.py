@@ -6,7 +6,6 @@ Exit codes: 0 all is well, 1 a check failed, 2 wrong usage, 3 the endpoint canno
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from agent_core.errors import ConnectionFailed
 from agent_core.messages import RunResult
 from agent_core.models.http import new_session
 from harness.envfile import env_file_option
-from harness.redact import redactor
+from harness.output import echo_json
 from harness.sessions.arguments import (
     FAILED,
     UNREACHABLE,
@@ -90,7 +89,7 @@ def run_command(
         show = None if as_json else RunPrinter(plan.agent.language)
         results = _run(plan, more, show=show, watch=watch)
         if as_json:
-            click.echo(_dump([run_as_json(result) for result in results]))
+            echo_json([run_as_json(result) for result in results], indent=2)
         _exit_for(results[-1])
 
 
@@ -166,7 +165,7 @@ def record_command(
             _say_how_to_resume(path, factory)
             raise
         if as_json:
-            click.echo(_dump(done.as_json()))
+            echo_json(done.as_json(), indent=2)
         else:
             console().print(f"recorded {done.path} ({len(done.file.takes)} requests)")
 
@@ -220,7 +219,3 @@ def _exit_for(result: RunResult) -> None:
         leave(UNREACHABLE)
     if result.answer is None:
         leave(FAILED)
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(redactor.value(value), ensure_ascii=False, indent=2)

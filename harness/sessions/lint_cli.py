@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from harness.redact import redactor
+from harness.output import echo_json
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.lint import Finding, Level, fix, lint
 from harness.sessions.show import console, visible
@@ -49,7 +48,7 @@ def lint_command(
             "fixed": [str(each) for each in fixed],
             "findings": [each.as_json() for each in found],
         }
-        click.echo(json.dumps(redactor.value(report), ensure_ascii=False, indent=2))
+        echo_json(report, indent=2)
     else:
         _show(files, fixed, found)
     if _errors(found):

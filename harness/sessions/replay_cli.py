@@ -16,7 +16,7 @@ from rich.progress import track
 
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject
-from harness.redact import redactor
+from harness.output import echo_json
 from harness.sessions import github
 from harness.sessions.accept import accept
 from harness.sessions.arguments import (
@@ -156,7 +156,7 @@ def _print(
     report: SuiteReport, reports: Iterable[Report], unjudged: Sequence[Unjudged], *, as_json: bool
 ) -> None:
     if as_json:
-        click.echo(json.dumps(report.as_json(), ensure_ascii=False, indent=2))
+        echo_json(report.as_json(), indent=2)
         return
     out = console()
     reports = list(reports)
@@ -222,4 +222,4 @@ def _rewrite_all(
         if not as_json:
             console().print(f"recorded {path} ({len(done.file.takes)} requests)")
     if as_json:
-        click.echo(json.dumps(redactor.value(rewritten), ensure_ascii=False, indent=2))
+        echo_json(rewritten, indent=2)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 from rich.text import Text
 
+from harness.output import echo_json
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.report import SuiteReport, merged, read_report
 from harness.sessions.report_page import report_page
@@ -47,7 +47,7 @@ def merge_command(*, files: tuple[Path, ...], html_file: Path | None, as_json: b
         if html_file is not None:
             write_atomically(html_file, report_page(report))
     if as_json:
-        click.echo(json.dumps(report.as_json(), ensure_ascii=False, indent=2))
+        echo_json(report.as_json(), indent=2)
     else:
         _show(report)
     if not report.ok:

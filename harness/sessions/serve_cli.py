@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 
 import click
 
+from harness.output import echo_json
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.borders import BORDERS
 from harness.sessions.proxy import RecordingProxy
@@ -61,7 +61,7 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
             _wait(stopped)
             verdict = it.verdict()
     if as_json:
-        click.echo(json.dumps(verdict.as_json(), ensure_ascii=False, indent=2))
+        echo_json(verdict.as_json(), indent=2)
     else:
         out = console()
         out.print(f"{verdict.answered} requests answered, {len(verdict.refused)} refused")
@@ -81,7 +81,7 @@ def record_traffic(
             click.echo(f"recording {proxy.url} → {upstream}; stop with Ctrl-C", err=True)
             _wait(stopped)
     if as_json:
-        click.echo(json.dumps({"written": [str(each) for each in proxy.written]}))
+        echo_json({"written": [str(each) for each in proxy.written]})
     elif not proxy.written:
         console().print("nothing was sent, nothing is written")
     for path in () if as_json else proxy.written:

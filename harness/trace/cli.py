@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from rich.console import Console
 
 from harness.otel_env import traces_url
 from harness.otlp_json import trace_files
+from harness.output import echo_json
 from harness.plain import one_line
 from harness.sessions.errors import SessionError
 from harness.telemetry import TRACES
@@ -67,7 +67,7 @@ def list_command(directory: Path, *, as_json: bool) -> None:
     rows = [_facts(trace) for trace in reversed(_all_traces(directory))]
     if as_json:
         for facts in rows:
-            click.echo(json.dumps(facts, ensure_ascii=False))
+            echo_json(facts)
         return
     table = [_COLUMNS, *([one_line(str(facts[key])) for key in _COLUMNS] for facts in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(_COLUMNS))]
@@ -110,7 +110,7 @@ def explain_command(name: str, directory: Path, allow: tuple[str, ...], *, as_js
     for each in findings(trace):
         fields = ("severity", "question", "step", "text")
         line = {field: getattr(each, field) for field in fields}
-        click.echo(json.dumps(line, ensure_ascii=False))
+        echo_json(line)
 
 
 @trace_command.command("diff")

@@ -94,9 +94,10 @@ def read_traces(path: Path) -> list[Trace]:
         TraceFileError: no file, or no span in it.
     """
     try:
-        lines = path.read_text("utf-8", "replace").splitlines()
+        text = path.read_text("utf-8", "replace")
     except OSError as error:
         raise TraceFileError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    lines = text.split("\n")  # `splitlines` splits at more, and a text inside may hold that
     requests = [request for line in lines if (request := _parsed(line)) is not None]
     found = traces(requests)
     if not found:
