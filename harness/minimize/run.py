@@ -33,6 +33,7 @@ class Run:
         readings: how each reply was read.
         calls: tools that ran, with the arguments they got.
         as_taped: each call was on the tape.
+        changed: keys of taped calls and searches that gave the result of others, and of those.
         unasked: keys of taped calls and searches that it did not make.
     """
 
@@ -41,6 +42,7 @@ class Run:
     readings: tuple[Reading, ...] = ()
     calls: tuple[tuple[str, JsonObject], ...] = ()
     as_taped: bool = False
+    changed: dict[str, str] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()
 
     def reads_as(self, other: Run) -> bool:
@@ -71,6 +73,7 @@ def run_of(file: SessionFile, factory: Factory) -> Run:
             for step in steps for seen in step.observations if seen.arguments is not None
         ),
         as_taped=not report.changed_calls,
+        changed={was: now for was, now in report.changed_calls if was is not None},
         unasked=report.unused_calls,
     )  # fmt: skip
 

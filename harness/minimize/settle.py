@@ -14,9 +14,10 @@ way in the smaller session, too; all else is as the agent writes it. An agent wi
 change sends exactly that, so that the smaller session replays when the defect is mended.
 
 Where the agent does not come (it raises, or ends too early: that is the failure), nothing can
-be merged. There a request is the one before, and what the recording has added to it. Nor can
-anybody tell how an agent without the defect would read another text than the recorded one. So
-texts are shortened only in steps in which the agent still does what was recorded.
+be merged. There a request is the one before, and what the recording has added to it. Such a
+session loses steps, but keeps its texts: nobody can tell what an agent without the defect would
+make of other ones. For the same reason a reply is shortened only where the agent still reads in
+it what was recorded, and a tool's result only where it still makes the recorded observation.
 
 A turn whose last step is left out would ask for one more reply. It gets status 400, *the
 recording ends here*, and ends with `model_error`.
@@ -24,7 +25,7 @@ recording ends here*, and ends with `model_error`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -48,6 +49,7 @@ from harness.sessions.format import (
     SessionFile,
     Take,
     TapedCall,
+    TapedSearch,
 )
 from harness.sessions.sources import Factory
 from harness.sessions.tape import search_key
@@ -77,14 +79,12 @@ def settle(whole: Derived, draft: Draft, factory: Factory) -> Derived:
         _golden(whole, part, run.golden[place] if place < len(run.golden) else None)
         for place, part in enumerate(draft.turns)
     ]
-    searches = list(session.searches)
     gone = set(run.unasked) - set(whole.run.unasked)  # asked in the whole, and not any more
-    for each in session.searches:
-        if search_key(each.query, each.top_k) in gone:
-            searches.remove(each)
+    searches = [each for each in session.searches if search_key(each.query, each.top_k) not in gone]
     changes: dict[str, object] = {"takes": takes, "trajectory": golden, "searches": searches}
-    if whole.run.as_taped:  # what is asked with now is what is on the tape from now on
+    if whole.run.as_taped:  # what is asked now is what is on the tape from now on
         changes["tape"] = _called(session.tape, run.calls)
+        changes["searches"] = [_searched(each, run.changed) for each in searches]
         run = replace(run, as_taped=True)
     return Derived(SessionFile(session.model_copy(update=changes), tuple(exchanges)), run)
 
@@ -151,6 +151,15 @@ def _called(tape: Sequence[TapedCall], calls: Sequence[tuple[str, JsonObject]]) 
         *(call.model_copy(update={"arguments": arguments}) for call, (_, arguments) in made),
         *tape[len(calls) :],
     ]
+
+
+def _searched(search: TapedSearch, changed: Mapping[str, str]) -> TapedSearch:
+    """The search as it is made now: a shorter question is searched for in fewer words."""
+    now = changed.get(search_key(search.query, search.top_k), "")
+    query = json_body(now.removeprefix("search(").removesuffix(")").encode())
+    if not isinstance(query, list):
+        return search
+    return search.model_copy(update={"query": query[0], "top_k": query[1]})
 
 
 def _golden(whole: Derived, part: TurnPart, now: GoldenTurn | None) -> GoldenTurn:

@@ -18,7 +18,7 @@ from agent_core.messages import JsonObject
 from harness.minimize.ddmin import ddmin
 from harness.minimize.draft import Derived, Draft, begin, with_steps
 from harness.minimize.failure import Failure, failure_of
-from harness.minimize.layout import RecordedStep, layout_of
+from harness.minimize.layout import layout_of
 from harness.minimize.reuse import built_once
 from harness.minimize.settle import settle
 from harness.minimize.texts import parts_of
@@ -183,20 +183,18 @@ class _Work:
         whole, layout = self.best, layout_of(self.best.file)
         if layout is None:  # they cannot be told apart: only texts can become shorter
             return
-
-        def draft(chosen: Sequence[RecordedStep]) -> Draft:
-            return with_steps(whole, layout, chosen)
-
-        turns = range(len(whole.session.turns))
         steps = layout.steps
-        kept = self._shrink(
-            turns, lambda chosen: draft([step for step in steps if step.turn in chosen])
+        self._shrink(
+            range(len(whole.session.turns)),
+            lambda turns: with_steps(whole, layout, [each for each in steps if each.turn in turns]),
         )
-        self._shrink([step for step in steps if step.turn in kept], draft)
+        left, rest = self.best, layout_of(self.best.file)
+        if rest is not None:
+            self._shrink(rest.steps, lambda chosen: with_steps(left, rest, chosen))
 
-    def _shrink(self, items: Sequence[T], draft: Callable[[Sequence[T]], Draft]) -> list[T]:
+    def _shrink(self, items: Sequence[T], draft: Callable[[Sequence[T]], Draft]) -> None:
         whole = self.best
-        return ddmin(items, lambda kept: self._fails(whole, draft(kept)))
+        ddmin(items, lambda kept: self._fails(whole, draft(kept)))
 
     def _fails(self, whole: Derived, draft: Draft) -> bool:
         """Whether a candidate is smaller and fails the same way; then it is the best."""

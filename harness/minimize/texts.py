@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, TypeVar
 
 from agent_core.messages import JsonValue
@@ -48,8 +47,8 @@ Part = Callable[[Derived], Pieces | None]
 def parts_of(derived: Derived) -> Iterator[Part]:
     """Everything that can become smaller: lists first, then texts by lines, then by words."""
     session = derived.session
-    if not derived.run.golden:  # it raises: nobody can tell what another text would give
-        return
+    if not derived.run.asked.keys() >= set(chat_takes(derived.file)):
+        return  # nobody can tell what the agent would send where it does not come
     yield _tools
     yield _history
     yield from (partial(_hits, number=number) for number in range(len(session.searches)))
@@ -67,15 +66,11 @@ def parts_of(derived: Derived) -> Iterator[Part]:
 
 
 def _steps(derived: Derived) -> Iterator[tuple[RecordedStep, GoldenStep, GoldenStep]]:
-    """The steps that the agent goes on from, as they were recorded and as it makes them."""
+    """The steps that the agent comes to, as they were recorded and as it makes them."""
     layout = layout_of(derived.file)
     recorded, golden = derived.session.trajectory, derived.run.golden
-    following = dict(pairwise(chat_takes(derived.file)))
     for step in () if layout is None else layout.steps:
-        after = following.get(step.takes[-1])
-        goes_on = after is None or after in derived.run.asked
-        made = step.turn < len(golden) and step.index < len(golden[step.turn].steps)
-        if made and goes_on:
+        if step.turn < len(golden) and step.index < len(golden[step.turn].steps):
             was, now = (turns[step.turn].steps[step.index] for turns in (recorded, golden))
             yield step, was, now
 
