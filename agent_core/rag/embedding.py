@@ -41,7 +41,8 @@ def checked_vectors(
         RetrievalError: the number or the size is wrong, or one is zero or not finite.
     """
     try:
-        array = np.asarray(vectors, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large for float32 is refused below
+            array = np.asarray(vectors, dtype=np.float32)
     except (ValueError, TypeError):
         raise RetrievalError(f"embedder {name!r} returned vectors of unequal size") from None
     expected = (count, dimension or (array.shape[1] if array.ndim == 2 else "dimension"))

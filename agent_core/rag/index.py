@@ -20,7 +20,8 @@ from agent_core.rag.embedding import Vectors, checked_vectors
 from agent_core.rag.selection import Where, best_rows, checked_top_k, matching_rows
 from agent_core.rag.signs import Signs
 
-_ONE_THREAD_ROWS = 50_000
+_SPARE = 32  # of so many rows one is spare: memory counts for more than copying now and then
+_PLAIN = 1e-12  # lengths from here to its inverse keep products within float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class VectorIndex:
         new = checked_vectors(
             vectors, len(chunks), name=self.model, dimension=self.dimension or None
         )
-        new = new / np.linalg.norm(new, axis=1, keepdims=True)
+        new = _units(new)
         with self._lock:
             rest = self._without(self._state, latest)
             order = list(latest.values())
@@ -128,22 +129,30 @@ class VectorIndex:
         state = self._state
         if not state.size:
             return []
-        query = _unit(vector, state.vectors.shape[1], self.model)
-        rows = None if state.alive is None else np.flatnonzero(state.alive)
-        if where is not None:
-            accepted = matching_rows(state.chunks[: state.size], where)
-            rows = accepted if rows is None else np.intersect1d(accepted, rows)
+        query, length = _measured(vector, state.vectors.shape[1], self.model)
+        rows = self._candidates(state, where)
         if self._prefilter:
-            rows = self._current_signs(state).nearest(query, top_k, rows)
-        scores = _cosines(
-            state.vectors[: state.size] if rows is None else state.vectors[rows], query
-        )
+            unit = query / np.float32(length)
+            rows = self._current_signs(state).nearest(unit, top_k, rows)
+        vectors = state.vectors[: state.size] if rows is None else state.vectors[rows]
+        # BLAS starts threads even for a small product, and waits for the slowest: on a busy
+        # machine that costs milliseconds. `vecdot` never does, is bound by memory just as well,
+        # and rounds alike in every row: equal vectors have equal scores.
+        scores = np.vecdot(vectors, query)
+        if rows is None and state.alive is not None:
+            scores[~state.alive] = -np.inf
+            top_k = min(top_k, int(np.count_nonzero(state.alive)))
         best = best_rows(scores, top_k)
-        places = best if rows is None else rows[best]
-        return [
-            Hit(state.chunks[place], float(scores[row]))
-            for place, row in zip(places.tolist(), best.tolist(), strict=True)
-        ]
+        if rows is not None:
+            best = [(int(rows[row]), score) for row, score in best]
+        return [Hit(state.chunks[row], score / length) for row, score in best]
+
+    def _candidates(self, state: _State, where: Where | None) -> NDArray[np.intp] | None:
+        """Rows that may be looked at, ascending; None when those are all that are alive."""
+        if where is not None:
+            rows = matching_rows(state.chunks[: state.size], where)
+            return rows if state.alive is None else rows[state.alive[rows]]
+        return state.living() if self._prefilter and state.alive is not None else None
 
     def _without(self, state: _State, ids: Iterable[str]) -> _State:
         """Mark rows dead; sweep when most are."""
@@ -165,7 +174,8 @@ class VectorIndex:
         size = state.size + len(chunks)
         buffer = state.vectors
         if size > buffer.shape[0] or not buffer.flags.writeable:
-            buffer = np.empty((max(size, 2 * state.size), vectors.shape[1]), dtype=np.float32)
+            room = max(size, state.size + state.size // _SPARE)
+            buffer = np.empty((room, vectors.shape[1]), dtype=np.float32)
             buffer[: state.size] = state.vectors[: state.size] if state.size else 0
         buffer[state.size : size] = vectors
         self._rows.update((chunk.id, state.size + n) for n, chunk in enumerate(chunks))
@@ -183,23 +193,19 @@ class VectorIndex:
         return known[1]
 
 
-def _unit(vector: ArrayLike, dimension: int, model: str) -> Vectors:
-    """A query as a unit vector; what is wrong with it is looked into only when something is."""
+def _measured(vector: ArrayLike, dimension: int, model: str) -> tuple[Vectors, float]:
+    """A query and its length; what is wrong with it is looked into only when something is."""
     query = np.asarray(vector, dtype=np.float32)
-    length = math.sqrt(np.vecdot(query, query)) if query.shape == (dimension,) else 0.0
-    if length == 0 or not math.isfinite(length):
-        rows = np.atleast_2d(query)
-        query = checked_vectors(rows, 1, name=model, dimension=dimension)[0]
-        length = float(np.linalg.norm(query.astype(np.float64)))
-    return query / np.float32(length)
+    wide = query.astype(np.float64)
+    length = math.sqrt(wide.dot(wide)) if query.shape == (dimension,) else 0.0
+    if _PLAIN < length < 1 / _PLAIN:
+        return query, length
+    query = checked_vectors(np.atleast_2d(query), 1, name=model, dimension=dimension)[0]
+    return _units(query), 1.0
 
 
-def _cosines(vectors: Vectors, query: Vectors) -> Vectors:
-    """Dot products of unit vectors.
-
-    BLAS starts threads even for a small product, and waits for the slowest: on a busy machine
-    that costs milliseconds. `vecdot` never does; from some ten thousand rows on threads pay.
-    """
-    if vectors.shape[0] <= _ONE_THREAD_ROWS:
-        return np.asarray(np.vecdot(vectors, query))
-    return np.asarray(vectors @ query)
+def _units(vectors: Vectors) -> Vectors:
+    """Each vector by its length, whose square may be out of the range of float32."""
+    wide = vectors.astype(np.float64)
+    wide /= np.linalg.norm(wide, axis=-1, keepdims=True)
+    return wide.astype(np.float32)

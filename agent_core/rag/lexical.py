@@ -141,8 +141,8 @@ class LexicalRetriever:
                 kept = np.zeros_like(scores)
                 kept[rows] = scores[rows]
                 scores = kept
-            best = best_rows(scores, top_k) if chunks else ()
-            hits = [Hit(chunks[row], float(scores[row])) for row in best if scores[row] > 0]
+            best = best_rows(scores, top_k)
+            hits = [Hit(chunks[row], score) for row, score in best if score > 0]
             retrieval.end(RetrievalEnded(hits, version))
             return hits
 

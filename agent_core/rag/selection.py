@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -13,6 +14,8 @@ from agent_core.messages import Chunk, JsonValue
 Where = Mapping[str, JsonValue] | Callable[[Chunk], bool]
 """A filter: metadata that must be equal (a list means any of its values; `source` and `id`
 are the chunk's own), or a function."""
+
+_FEW = 16
 
 
 def matching_rows(chunks: Sequence[Chunk], where: Where) -> NDArray[np.intp]:
@@ -37,14 +40,29 @@ def _equality(where: Mapping[str, JsonValue]) -> Callable[[Chunk], bool]:
     return accepts
 
 
-def best_rows(scores: NDArray[np.float32], top_k: int) -> NDArray[np.intp]:
-    """Rows of the highest scores, best first; equal scores in the order of the rows."""
+def best_rows(scores: NDArray[np.float32], top_k: int) -> list[tuple[int, float]]:
+    """Rows with the highest scores, best first; equal scores in the order of the rows."""
     count = scores.shape[0]
-    if top_k >= count:
-        return np.argsort(-scores, kind="stable")
-    border = scores[np.argpartition(scores, count - top_k)[count - top_k]]
-    candidates = np.flatnonzero(scores >= border)
-    return candidates[np.argsort(-scores[candidates], kind="stable")[:top_k]]
+    if top_k <= _FEW:
+        return _few_best(scores, min(top_k, count))
+    rows = np.arange(count)
+    if top_k < count:
+        border = np.partition(scores, count - top_k)[count - top_k]
+        rows = np.flatnonzero(scores >= border)
+    best = rows[np.argsort(-scores[rows], kind="stable")[:top_k]]
+    return list(zip(best.tolist(), scores[best].tolist(), strict=True))
+
+
+def _few_best(scores: NDArray[np.float32], top_k: int) -> list[tuple[int, float]]:
+    """To look for the highest again and again is quicker than to sort out the others."""
+    found: list[tuple[int, float]] = []
+    for _ in range(top_k):
+        row = int(scores.argmax())
+        found.append((row, float(scores[row])))
+        scores[row] = -math.inf
+    for row, score in found:
+        scores[row] = score
+    return found
 
 
 def checked_top_k(top_k: int) -> int:
