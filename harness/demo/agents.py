@@ -77,7 +77,7 @@ def examples(protocol: Protocol, language: Language) -> tuple[str | Message, ...
         (thoughts[1], Action("calculator", {"expression": "12 * 12"}), "144"),
     ]
     last = small_talk(protocol, language)
-    return (*_example(question, rounds, (thoughts[2], answer), protocol, language), *last)
+    return (*example(question, rounds, (thoughts[2], answer), protocol, language), *last)
 
 
 def small_talk(protocol: Protocol, language: Language) -> tuple[str | Message, ...]:
@@ -86,16 +86,17 @@ def small_talk(protocol: Protocol, language: Language) -> tuple[str | Message, .
         thanks, end = "谢谢你！", ("不需要工具。", "不客气，随时可以再问我。")
     else:
         thanks, end = "Thank you!", ("No tool is needed.", "You are welcome. Ask me anything.")
-    return _example(thanks, [], end, protocol, language)
+    return example(thanks, [], end, protocol, language)
 
 
-def _example(
+def example(
     question: str,
     rounds: Sequence[tuple[str, Action, str]],
     end: tuple[str, str],
     protocol: Protocol,
     language: Language,
 ) -> tuple[str | Message, ...]:
+    """One worked example: a text for the system prompt, or the turns of native calls."""
     if protocol == "native":
         turns = [(action, observation) for _, action, observation in rounds]
         return worked_turns(question, turns, end[1])

@@ -17,13 +17,13 @@ from agent_core.catalogue import ToolCatalogue
 from agent_core.gears import ChatModel, Clock
 from agent_core.limits import Limits
 from agent_core.longterm import LongTermMemory
-from agent_core.messages import Action, Language, Message, Protocol
+from agent_core.messages import Action, Chunk, Hit, Language, Message, Protocol
 from agent_core.models import Route, RouterChat
-from agent_core.prompts import worked_example
 from agent_core.rag import search_knowledge_tool
 from agent_core.summary import SummaryMemory
+from agent_core.task import render_memories
 from agent_core.tools import FunctionDefinition, calculator, current_time
-from harness.demo.agents import assistant, examples, knowledge
+from harness.demo.agents import assistant, example, examples, knowledge
 from harness.demo.world import get_weather
 
 Tools: TypeAlias = list[Callable[..., Any] | FunctionDefinition]
@@ -87,10 +87,8 @@ _TEAM: dict[Language, dict[str, str]] = {
 }
 
 
-def _team_examples(protocol: Protocol, language: Language) -> dict[str, tuple[str, ...]]:
+def _team_examples(protocol: Protocol, language: Language) -> dict[str, tuple[str | Message, ...]]:
     """What each of the team does with one task: the lead's rounds, the others' answers."""
-    if protocol == "native":
-        return {"lead": (), "writer": (), "checker": ()}
     words = _TEAM[language]
     facts, text = words["facts"], words["text"]
     checked = f"{text} ({facts})"
@@ -99,15 +97,11 @@ def _team_examples(protocol: Protocol, language: Language) -> dict[str, tuple[st
         (words["second"], Action("writer", {"task": facts}), text),
         (words["third"], Action("checker", {"task": checked}), words["correct"]),
     ]
-
-    def example(question: str, rounds: Any, thought: str, answer: str) -> tuple[str]:
-        end = (thought, answer)
-        return (worked_example(question, rounds, end, protocol=protocol, language=language),)
-
+    spoken = (protocol, language)
     return {
-        "lead": example(words["question"], rounds, words["done"], text),
-        "writer": example(facts, [], words["write"], text),
-        "checker": example(checked, [], words["check"], words["correct"]),
+        "lead": example(words["question"], rounds, (words["done"], text), *spoken),
+        "writer": example(facts, [], (words["write"], text), *spoken),
+        "checker": example(checked, [], (words["check"], words["correct"]), *spoken),
     }
 
 
@@ -155,6 +149,44 @@ def _passing_memory(language: Language) -> LongTermMemory:
     return memory
 
 
+_MEMORY: dict[Language, dict[str, str]] = {
+    "en": {
+        "told": "Remember this: my sister lives in Paris.",
+        "fact": "The user's sister lives in Paris.",
+        "noted": "Remembered as [1].",
+        "keep": "The user asks me to remember a fact.",
+        "kept": "I will remember that your sister lives in Paris.",
+        "asked": "Where does my sister live?",
+        "known": "It is known from earlier: in Paris. No tool is needed.",
+        "answer": "Your sister lives in Paris.",
+    },
+    "zh": {
+        "told": "请记住：我姐姐住在巴黎。",
+        "fact": "用户的姐姐住在巴黎。",
+        "noted": "已记住，编号 [1]。",
+        "keep": "用户让我记住一个事实。",
+        "kept": "好的，我记住了：你姐姐住在巴黎。",
+        "asked": "我姐姐住在哪里？",
+        "known": "以前已经知道：住在巴黎。不需要工具。",
+        "answer": "你姐姐住在巴黎。",
+    },
+}
+
+
+def _memory_examples(protocol: Protocol, language: Language) -> tuple[str | Message, ...]:
+    """What is done with a fact that is told, and with one that is known."""
+    words = _MEMORY[language]
+    fact = words["fact"]
+    hit = Hit(Chunk("1", fact, "memory", 0, len(fact)), 1.0)
+    known = render_memories([hit], token_budget=400, language=language)
+    keep = [(words["keep"], Action("remember", {"fact": fact}), words["noted"])]
+    asked = f"{words['asked']}\n\n{known}"
+    return (
+        *example(words["told"], keep, (words["keep"], words["kept"]), protocol, language),
+        *example(asked, [], (words["known"], words["answer"]), protocol, language),
+    )
+
+
 def remembering(
     model: ChatModel,
     *,
@@ -179,7 +211,7 @@ def remembering(
         language=language,
         clock=clock,
         name="remembering",
-        examples=examples(protocol, language),
+        examples=_memory_examples(protocol, language),
     )
 
 
