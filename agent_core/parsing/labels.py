@@ -188,6 +188,12 @@ def _which(found: re.Match[str]) -> int:
     return next(i for i in range(len(_WORDS)) if found[f"w{i}"] is not None)
 
 
+def line_end(text: str, pos: int, limit: int) -> int:
+    """The end of the line at `pos`, or `limit` where it comes first."""
+    eol = text.find("\n", pos, limit)
+    return eol if eol >= 0 else limit
+
+
 def line_before(text: str, pos: int) -> str | None:
     """What stands before `pos` on its line; None where that is more than a label's indent."""
     floor = max(0, pos - _MAX_INDENT)

@@ -18,6 +18,7 @@ from agent_core.parsing.json_strict import MAX_CHARS
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates, reveal_labels, unwrap
+from agent_core.parsing.reading import Reading
 from agent_core.parsing.thoughts import reason_in
 from agent_core.parsing.toolset import Tools, Toolset
 from agent_core.parsing.verdicts import Decided
@@ -83,14 +84,15 @@ def _decide(
         raise Refusal("too_large", f"{len(text)} characters, at most {max_chars} are read")
     text, broken = mend_surrogates(text)
     text = reveal_labels(unwrap(text, log), log)
-    decided = ReplyPass(
+    reading = Reading(
         text,
         tools,
         log,
         ended=finish_reason in WHOLE,
         cut=finish_reason in CUT,
         native=protocol == "native",
-    ).run()
+    )
+    decided = ReplyPass(reading).run()
     if broken and isinstance(decided.decision, Actions):
         raise Refusal("unsafe", "the reply holds half of a surrogate pair")
     return decided

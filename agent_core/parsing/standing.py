@@ -34,9 +34,13 @@ class Standing:
     data_end: int = 0
     thinking: list[tuple[int, int]] = field(default_factory=list)
 
-    def after_thinking(self, pos: int) -> Standing:
-        """The standing at `pos`, where thinking ends that was never opened."""
-        return Standing(self.text, begin=pos, data_end=self.data_end, thinking=[(0, pos)])
+    def end_thinking(self, pos: int) -> None:
+        """Thinking that was never opened ends at `pos`: what was seen before does not count."""
+        self.begin = pos
+        self.thinking = [(0, pos)]
+        self.thought_at = self.indent = -1
+        self.label_seen = self.prose = self.no_action = self.doubt = False
+        self.fence = ""
 
     @property
     def leading(self) -> bool:
