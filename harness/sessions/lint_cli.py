@@ -10,7 +10,14 @@ import click
 from rich.text import Text
 
 from harness.output import echo_json
-from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
+from harness.sessions import github
+from harness.sessions.arguments import (
+    FAILED,
+    annotations_option,
+    exit_codes,
+    json_option,
+    leave,
+)
 from harness.sessions.lint import Finding, Level, fix, lint
 from harness.sessions.show import console, visible
 from harness.sessions.suite import session_files
@@ -23,9 +30,15 @@ _COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "info": 
 @click.option("--fix", "mend", is_flag=True, help="Take secrets out of the files.")
 @click.option("--max-age", type=click.IntRange(min=1), metavar="DAYS",
               help="Warn of recordings older than this.")  # fmt: skip
+@annotations_option
 @json_option
 def lint_command(
-    *, paths: tuple[Path, ...], mend: bool, max_age: int | None, as_json: bool
+    *,
+    paths: tuple[Path, ...],
+    mend: bool,
+    max_age: int | None,
+    annotate: str | None,
+    as_json: bool,
 ) -> None:
     """Look for what is wrong with session files and cassettes. PATHS are files or folders.
 
@@ -51,6 +64,9 @@ def lint_command(
         echo_json(report, indent=2)
     else:
         _show(files, fixed, found)
+    if annotate:
+        for line in github.of_lint(found):
+            click.echo(line, err=as_json)
     if _errors(found):
         leave(FAILED)
 

@@ -23,6 +23,7 @@ from harness.sessions.arguments import (
     FAILED,
     USAGE,
     allow_option,
+    annotations_option,
     exit_codes,
     json_option,
     leave,
@@ -70,8 +71,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
               help="Ask the live model and record the sessions again.")  # fmt: skip
 @click.option("--shard", callback=_shard, metavar="I/N",
               help="Replay only the I-th of N equal parts.")  # fmt: skip
-@click.option("--annotations", "annotate", type=click.Choice(["github"]),
-              help="Print what is wrong as annotations of a GitHub workflow too.")  # fmt: skip
+@annotations_option
 @click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path),
               metavar="FILE", help="Write a page, and the traces beside it.")  # fmt: skip
 @click.option("--sweep", "sweep_file", metavar="FILE",
