@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from agent_core.messages import FinalAnswer, Protocol
 from agent_core.parsing import parse_reply
 from agent_core.parsing.labels import Label, label_at
@@ -24,26 +26,62 @@ class AnswerText:
 
     def restart(self) -> None:
         """Begin a new reply."""
-        self.emitted = ""
         self.thought: str | None = None  # what stands before the answer, once that has begun
-        self._text = ""
+        self._pieces: list[str] = []  # of the answer, as they were given out
+        self._text = ""  # the reply before the answer begins, then what is not certain yet
         self._line = 0  # where the current line begins
-        self._start: int | None = None  # where the answer begins
+        self._answering = False
+        self._at_line_start = False  # the current line may still turn out to end the answer
+        self._blank = ""  # at the end of what is certain: the answer may end before it
         self._over = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of the answer was given out."""
+        return bool(self._pieces)
+
+    @property
+    def emitted(self) -> str:
+        """Everything of the answer that was given out."""
+        return "".join(self._pieces)
 
     def feed(self, piece: str) -> str:
         """Take a piece; give what it adds to the answer."""
         self._text += piece
-        if self._over:
+        if not self._answering and not self._over:
+            start = self._find_start()
+            if start is not None:
+                self._answering, self._text = True, self._text[start:]
+        if not self._answering or self._over:
             return ""
-        if self._start is None:
-            self._start = self._find_start()
-        if self._start is None:
-            return ""
-        certain = self._text[self._start : self._certain_end()].rstrip()
-        new = certain[len(self.emitted) :]
-        self.emitted += new
+        certain = self._blank + "".join(self._certain())
+        new = certain.rstrip()
+        self._blank = certain[len(new) :]
+        if new:
+            self._pieces.append(new)
         return new
+
+    def _certain(self) -> Iterator[str]:
+        """Take from the text what can no longer turn out to be something else."""
+        while not self._over:
+            end = self._text.find("\n")
+            if self._at_line_start:
+                if end < 0 and len(self._text) < _LONGEST_LABEL:
+                    return
+                label = label_at(self._text, 0)
+                self._over = bool(label and label.strong and (label.separated or label.alone))
+                self._at_line_start = False
+            elif end >= 0:
+                yield self._take(end + 1)
+                self._at_line_start = True
+            else:
+                tag = self._text.rfind("<", max(0, len(self._text) - _LONGEST_LABEL))
+                yield self._take(tag if tag >= 0 else len(self._text))
+                return
+
+    def _take(self, count: int) -> str:
+        taken, self._text = self._text[:count], self._text[count:]
+        return taken
 
     def _find_start(self) -> int | None:
         if self._protocol == "native":
@@ -69,31 +107,7 @@ class AnswerText:
             return None  # blanks and bold marks may follow
         parsed = parse_reply(self._text[: label.end] + "x", tools=(), protocol=self._protocol)
         if isinstance(parsed.decision, FinalAnswer) and parsed.decision.labelled:
-            self._line = label.end
             self.thought = parsed.thought
             return label.end
         self._over = True
         return None
-
-    def _certain_end(self) -> int:
-        """How far the text can no longer turn out to be something else."""
-        while True:
-            end = self._text.find("\n", self._line)
-            first_line = self._line == self._start
-            if not first_line and self._ends_answer(end):
-                self._over = True
-                return self._line
-            if end < 0:
-                break
-            self._line = end + 1
-        line = self._text[self._line :]
-        if not first_line and len(line) < _LONGEST_LABEL:
-            return self._line
-        tag = line.rfind("<", max(0, len(line) - _LONGEST_LABEL))
-        return self._line + tag if tag >= 0 else len(self._text)
-
-    def _ends_answer(self, end: int) -> bool:
-        if end < 0 and len(self._text) - self._line < _LONGEST_LABEL:
-            return False
-        label = label_at(self._text, self._line)
-        return label is not None and label.strong and (label.separated or label.alone)

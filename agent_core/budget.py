@@ -60,6 +60,10 @@ class Budget:
         finally:
             _current.reset(token)
 
+    def called_off(self) -> bool:
+        """Whether the tool that this run is inside of has been given up."""
+        return self._call is not None and self._call.cancel.is_set()
+
     def seconds(self) -> float:
         """How long the run has taken."""
         return self._clock.monotonic() - self.started

@@ -50,5 +50,9 @@ def agent_tool(
     task = {"type": "string", "description": _TASK[agent.language]}
     parameters = {"type": "object", "properties": {"task": task}, "required": ["task"]}
     return FunctionDefinition(
-        name, description, parameters, function=ask, timeout=timeout or _NO_LIMIT
+        name,
+        description,
+        parameters,
+        function=ask,
+        timeout=_NO_LIMIT if timeout is None else timeout,
     )

@@ -133,7 +133,9 @@ class Run:
 
     def take_step(self) -> StopReason | None:
         """Take one of the steps that are left, or say why there is none."""
-        return StopReason.CANCELLED if self.cancel.is_set() else self.budget.take_step()
+        if self.cancel.is_set() or self.budget.called_off():
+            return StopReason.CANCELLED
+        return self.budget.take_step()
 
     def _finish(self, answer: str) -> RunResult:
         """End with the answer; as data, too, where a schema asks for it."""

@@ -136,7 +136,7 @@ class _Watch:
 
     def piece(self, piece: str) -> None:
         """Text of the model has arrived."""
-        first = not self._answer.emitted
+        first = not self._answer.begun
         text = self._answer.feed(piece)
         if text and first and self._answer.thought:
             self._put(Thought(self._answer.thought))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from agent_core.agent import Agent
 from agent_core.budget import current_budget
 from agent_core.delegation import MAX_DEPTH
+from agent_core.errors import ConfigError
 from agent_core.events import Ended, RunStarted, Started, ToolStarted
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import Reply, RunResult, Usage
@@ -188,3 +190,34 @@ def test_no_budget_is_left_behind() -> None:
     agent = child("Final Answer: a", "Final Answer: b", limits=Limits(max_steps=1))
     assert [agent.run("q").answer, agent.run("q").answer] == ["a", "b"]
     assert current_budget() is None
+
+
+def test_a_run_with_an_event_of_its_own_ends_with_its_tool_too() -> None:
+    """A tool that starts a run by hand cannot make it outlive the outer one."""
+    cancel, ended = threading.Event(), threading.Event()
+    results: list[RunResult] = []
+
+    def stop_outer(_messages: Any) -> str:
+        cancel.set()
+        time.sleep(0.2)  # the outer run gives the tool up meanwhile
+        return call("look", where="x")
+
+    helper = child(stop_outer, *[call("look", where=str(n)) for n in range(5)])
+
+    def ask() -> str:
+        """Ask the helper."""
+        results.append(helper.run("task", cancel=threading.Event()))
+        ended.set()
+        return "answer"
+
+    outer = Agent(ScriptedModel([call("ask")]), [ask])
+    assert outer.run("q", cancel=cancel).stop_reason is StopReason.CANCELLED
+    assert ended.wait(GUARD)
+    assert results[0].stop_reason is StopReason.CANCELLED
+    assert len(results[0].steps) == 1
+
+
+def test_a_timeout_of_nothing_is_refused() -> None:
+    """Zero seconds are no way to say "without limit"."""
+    with pytest.raises(ConfigError, match="timeout must be positive"):
+        child("Final Answer: a").as_tool("ask", "Asks.", timeout=0)
