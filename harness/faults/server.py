@@ -270,8 +270,10 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             readable = select([self.connection], [], [], 0)[0]
             return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
-        except (OSError, ValueError):  # reset, or gone altogether
+        except OSError:  # reset
             return True
+        except ValueError:  # too many open files for select: nobody knows
+            return False
 
     def _send(self, response: Response, stopping: Event) -> bool:
         """Send a response; False when the server is stopped meanwhile."""

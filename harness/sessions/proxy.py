@@ -111,15 +111,18 @@ class RecordingProxy(NamedServer):
         kept = {
             key.title(): value for key, value in head.headers.items() if key.lower() not in _HOP
         }
-        if "content-length" in head.headers:
-            return Response(head.status_code, b"".join(passage), kept)
-        return Response(head.status_code, headers=kept, chunks=passage)
+        if passage.streams:
+            return Response(head.status_code, headers=kept, chunks=passage)
+        return Response(head.status_code, b"".join(passage), kept)
 
 
 class _Passage:
     """One request on its way through, in a thread of its own that is left behind when we stop.
 
     Iterating gives the pieces of the body as they arrive.
+
+    Attributes:
+        streams: the head does not say how long the body will be.
 
     Raises:
         requests.RequestException: before the head, nothing came.
@@ -140,13 +143,15 @@ class _Passage:
         self._client_left = Event()
         self._arrived: Queue[_Arrival] = Queue(_AHEAD)
         self._last = time.monotonic()
-        self._pause = 0.0  # the longest so far between two pieces; 0 before there are two
+        self._pause = 0.0  # the longest so far between two pieces of a stream
+        self.streams = False
         Thread(target=self._carry, name="proxy", daemon=True).start()
 
     def head(self) -> requests.Response:
         """Status and headers."""
         first = self._next()
         if isinstance(first, requests.Response):
+            self.streams = "content-length" not in first.headers
             return first
         assert isinstance(first, Exception)
         raise first
@@ -172,8 +177,8 @@ class _Passage:
         raise ConnectionAbortedError("the proxy is stopped")
 
     def _leave(self) -> NoReturn:
-        """The client is gone: it has read enough, or it had to wait longer than ever before."""
-        waiting = time.monotonic() - self._last > self._pause
+        """The client is gone: it has read enough of a stream, or it waited longer than ever."""
+        waiting = not self.streams or time.monotonic() - self._last > self._pause
         self._tape.recorder.client_left(self._request, waiting=waiting)
         self._client_left.set()
         raise ConnectionAbortedError("the client left")

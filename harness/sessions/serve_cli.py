@@ -57,7 +57,8 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
         if not files:
             raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
         with _interruption() as stopped, serve(files, repeat=not once, **how) as it:
-            click.echo(f"serving {len(files)} sessions on {it.url}; stop with Ctrl-C", err=True)
+            what = "1 session" if len(files) == 1 else f"{len(files)} sessions"
+            click.echo(f"serving {what} on {it.url}; stop with Ctrl-C", err=True)
             _wait(stopped)
             verdict = it.verdict()
     if as_json:
