@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-from agent_core.parsing.calls import (
-    Answer,
-    Call,
-    answer_text,
-    plain_arguments,
-)
-from agent_core.parsing.ending import clean_answer, next_cut
+from agent_core.parsing.answers import AnswerReader, NoAction, names_nothing
+from agent_core.parsing.calls import Call, plain_arguments
 from agent_core.parsing.inputs import InputReader
 from agent_core.parsing.json_strict import read_strict
 from agent_core.parsing.labels import Label, announces, label_at
@@ -21,30 +15,12 @@ from agent_core.parsing.python_calls import read_arguments
 from agent_core.parsing.toolset import TOKEN, Toolset
 
 _WORDS = re.compile(r"\S+\s+\S")
-_NO_ACTION = re.compile(
-    r"none|n/?a|null|nil|nothing|[-–—]{1,3}|not[ ](?:needed|required|necessary|applicable)"
-    r"|no[ ](?:further[ ]|more[ ])?(?:actions?|tools?)"
-    r"(?:[ ](?:is[ ]|are[ ])?(?:needed|required|necessary))?"
-    r"|(?:无|無|没有|沒有|暂无|无需|無需|不需要|不用)(?:再)?(?:调用|使用)?(?:行动|动作|行動|動作|工具|操作)?|不适用|空",
-    re.IGNORECASE,
-)  # fmt: skip
 _NAME_LIMIT = 300
 _SECOND = re.compile(  # another object right after the input
     r"(?P<before>[\s`.,;。，；/|]*+(?P<or>(?:or|and|else|或者?|还是|以及|和)\s*+)?+)"
     r"[{｛]\s*+[\"'“]?(?P<key>\w++)",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class NoAction:
-    """The model wrote that it takes no action; the decision is still to come."""
-
-    end: int
-
-
-def _is_nothing(line: str) -> bool:
-    return _NO_ACTION.fullmatch(line.strip("*`.。 ")) is not None
 
 
 class ActionReader:
@@ -57,6 +33,7 @@ class ActionReader:
         self._tools = tools
         self._log = log
         self._calls = calls
+        self._answers = AnswerReader(text, tools)
         self.inputs = InputReader(text, tools, log, calls, ended=ended)
 
     def read(self, label: Label) -> Found | NoAction | None:
@@ -82,7 +59,7 @@ class ActionReader:
 
     def begins(self, line: str) -> bool:
         """Whether `line` is what an action label without a colon can announce."""
-        if line[:1] in ("{", "｛", "[", "`") or _is_nothing(line) or self._tools.is_final(line):
+        if line[:1] in ("{", "｛", "[", "`") or names_nothing(line) or self._tools.is_final(line):
             return True
         token = TOKEN.match(line)
         if self._tools.find(line) is not None or token is None:
@@ -139,9 +116,9 @@ class ActionReader:
         line = text[pos : min(eol, pos + _NAME_LIMIT)].split("</", 1)[0].strip()
         if label.bold:
             line = line.removesuffix(label.bold).rstrip()
-        if _is_nothing(line) and not self._tools.find(line):
+        if names_nothing(line) and not self._tools.find(line):
             return NoAction(eol)
-        final = self._final(pos, eol, line)
+        final = self._answers.read(pos, eol, line)
         if final is not None:
             return final
         inline = self._inline(pos, eol)
@@ -273,44 +250,3 @@ class ActionReader:
             self._log.rollback(mark)
             return None
         return Found(Call(name, self.inputs.arguments(name, value, pos)), end, "pythonic")
-
-    # Final Answer where a tool belongs.
-
-    def _final(self, pos: int, eol: int, line: str) -> Found | None:
-        text = self._text
-        if self._tools.is_final(line):
-            start = skip_space(text, eol)
-            label = label_at(text, text.rfind("\n", pos, start) + 1) if start < len(text) else None
-            if label is not None and label.kind == "input":
-                start = label.end
-            elif label is not None and label.strong and label.separated:
-                start = label.end if label.kind == "final" else start
-                if label.kind != "final":
-                    raise Refusal("no_decision", "the final answer is empty")
-            return self._answer(start)
-        token = re.match(r"[^\n:：\[\](（{]{3,20}+", text[pos:eol][:30])
-        if token is None or not self._tools.is_final(token.group().strip()):
-            return None
-        at = pos + token.end()
-        if text[at] in "[(（":
-            closer = max(text.rfind(mark, at, eol) for mark in ("]" if text[at] == "[" else ")）"))
-            end = closer if closer > at else eol
-            if self._tools.is_final(text[at + 1 : end]):
-                raise Refusal("no_decision", "a translation stands where the answer belongs")
-            return self._quoted_answer(text[at + 1 : end], end + 1)
-        return self._answer(at + 1 if text[at] in ":：" else at)
-
-    def _answer(self, start: int) -> Found:
-        cut = next_cut(self._text, start)
-        return self._quoted_answer(self._text[start : cut.pos], cut.pos)
-
-    def _quoted_answer(self, raw: str, end: int) -> Found:
-        words = clean_answer(raw)
-        strict = read_strict(words, 0) if words[:1] in ("{", '"') else None
-        if strict is not None and strict[1] == len(words):
-            value = strict[0]
-            single = isinstance(value, str) or (isinstance(value, dict) and len(value) == 1)
-            words = answer_text(value) if single else words
-        if not words:
-            raise Refusal("no_decision", "the final answer is empty")
-        return Found(Answer(words), end, "labels")

@@ -8,39 +8,23 @@ completes a value.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from agent_core.messages import JsonValue
+from agent_core.parsing.json_containers import CLOSERS, Container, OpenContainers
 from agent_core.parsing.json_everyday import take_items, take_key, take_members
 from agent_core.parsing.json_scalars import bare_value, plain_value, word_at
-from agent_core.parsing.json_strict import MAX_DEPTH, read_strict
-from agent_core.parsing.json_strings import CLOSERS, Gap, StringReader, starts_key
+from agent_core.parsing.json_strict import read_strict
+from agent_core.parsing.json_strings import QUOTES, Gap, StringReader, starts_key
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 
 MAX_STEPS = 20_000  # entries that need more than the everyday mending
 
 _SPACE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060]*+")
 _LINE = re.compile(r"[^\r\n]*+")
-_OPEN = {"{": "}", "｛": "}", "[": "]", "［": "]", "(": ")"}
-_CLOSE = {"}": "}", "｝": "}", "]": "]", "］": "]", ")": ")", "）": ")"}
 _BARE_KEY = re.compile(r"[^\W\d][\w$-]*+")
 _TOUCHED = frozenset(" \t\r\n/#\u00a0\u3000\ufeff\u2060")  # where blanks or comments may begin
 _NEAR = 100  # blanks between two objects, at most, where a comma is missing
 _PLAIN_ENDS = frozenset(",}]")
-
-
-@dataclass(slots=True)
-class _Frame:
-    """A container that is still open."""
-
-    closer: str
-    items: JsonValue
-    doubled: bool = False
-    key: str | None = None
-    is_object: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.is_object = isinstance(self.items, dict)
 
 
 class JsonReader:
@@ -69,7 +53,7 @@ class JsonReader:
         self._gap = gap
         self._python = python
         self._strings = StringReader(text, log, gap, in_call=python)
-        self._stack: list[_Frame] = []
+        self._open = OpenContainers(text, log, python=python)
         self._comments = 0
 
     def read(self, pos: int) -> tuple[JsonValue, int]:
@@ -82,19 +66,19 @@ class JsonReader:
 
     def mend(self, pos: int) -> tuple[JsonValue, int]:
         """Like `read`, for JSON that is known not to be strict."""
-        self._stack = []
+        self._open.clear()
         pos = self.skip(pos)
         for _ in range(MAX_STEPS):
-            opened = self._open(pos)
-            if opened is not None:
-                pos, at_value = self._first(opened)
+            self._peek(pos)
+            if self._open.open(pos):
+                pos, at_value = self._first(pos + 1)
                 if at_value:
                     continue
             else:
                 value, pos = self._scalar(pos)
-                if not self._stack:
+                if not self._open:
                     return value, pos
-                self._attach(value)
+                self._open.innermost.add(value, self._log)
             whole, pos = self._after(pos)
             if whole is not None:
                 return whole.items, pos
@@ -111,10 +95,10 @@ class JsonReader:
                 return pos
             found = _SPACE.match(text, pos)
             pos = found.end() if found else pos
-            if text.startswith("//", pos) or (text.startswith("#", pos) and self._stack):
+            if text.startswith("//", pos) or (text.startswith("#", pos) and self._open):
                 line = _LINE.match(text, pos)
                 end = line.end() if line else pos
-                if end >= len(text) and self._stack:
+                if end >= len(text) and self._open:
                     raise self._cut(end)  # it may hide what follows
             elif text.startswith("/*", pos):
                 end = text.find("*/", pos + 2)
@@ -123,7 +107,7 @@ class JsonReader:
                 end += 2
             else:
                 return pos
-            if self._stack and self._gap(text, pos):
+            if self._open and self._gap(text, pos):
                 return pos
             self._comments += 1
             if self._comments > MAX_STEPS:
@@ -139,38 +123,24 @@ class JsonReader:
             raise self._cut(pos)
         return self._text[pos]
 
-    # Opening a container.
-
-    def _open(self, pos: int) -> int | None:
-        char = self._peek(pos)
-        if char not in _OPEN or (char == "(" and not self._python):
-            return None
-        if len(self._stack) >= MAX_DEPTH:
-            raise Refusal("too_large", f"more than {MAX_DEPTH} levels of nesting at {pos}")
-        closer = _OPEN[char]
-        self._stack.append(_Frame(closer, {} if closer == "}" else []))
-        if char in "｛［":
-            self._log.add("full_width", pos, char, "{" if closer == "}" else "[")
-        elif char == "(":
-            self._log.add("tuple", pos, "(", "[")
-        return pos + 1
+    # Entries.
 
     def _first(self, pos: int) -> tuple[int, bool]:
         """Where the first value begins, or (with False) where the container may close."""
-        frame = self._stack[-1]
+        frame = self._open.innermost
         pos = self.skip(pos)
         char = self._peek(pos)
         if frame.is_object and char == "{" and not frame.doubled:
             self._log.add("doubled_braces", pos, "{{", "{")
             frame.doubled = True
             return self._first(pos + 1)
-        if _CLOSE.get(char) == frame.closer:
+        if CLOSERS.get(char) == frame.closer:
             return pos, False
         return self._entry(pos)
 
     def _entry(self, pos: int) -> tuple[int, bool]:
         """Into the next entry at `pos`: where its value begins, or (with False) its end."""
-        frame = self._stack[-1]
+        frame = self._open.innermost
         if self._strings.mixed:
             after = pos
         elif frame.is_object:
@@ -187,22 +157,13 @@ class JsonReader:
             return after, True
         return (self._key(after), True) if frame.is_object else (after, True)
 
-    def _past_closer(self, frame: _Frame, pos: int) -> int:
-        char = self._text[pos]
-        if char in "｝］":
-            self._log.add("full_width", pos, char, frame.closer)
-        pos += 1
-        if frame.doubled and self._text.startswith("}", pos):
-            pos += 1
-        return pos
-
     # Keys.
 
     def _key(self, pos: int) -> int:
         """Read a key and its colon; returns where the value begins."""
-        frame = self._stack[-1]
+        frame = self._open.innermost
         char = self._peek(pos)
-        if char in CLOSERS:
+        if char in QUOTES:
             frame.key, after = self._strings.read(pos, is_key=True, in_object=True)
         else:
             found = _BARE_KEY.match(self._text, pos)
@@ -230,8 +191,8 @@ class JsonReader:
 
     def _scalar(self, pos: int) -> tuple[JsonValue, int]:
         text = self._text
-        if self._peek(pos) in CLOSERS and not text.startswith("```", pos):
-            in_object = bool(self._stack) and self._stack[-1].is_object
+        if self._peek(pos) in QUOTES and not text.startswith("```", pos):
+            in_object = bool(self._open) and self._open.innermost.is_object
             return self._strings.read(pos, is_key=False, in_object=in_object)
         word = word_at(text, pos)
         end = pos + len(word)
@@ -257,22 +218,9 @@ class JsonReader:
         self._log.add("bare_value", pos, words, f'"{words}"')
         return words, end
 
-    def _attach(self, value: JsonValue) -> None:
-        frame = self._stack[-1]
-        if not frame.is_object:
-            frame.items.append(value)
-            return
-        key = frame.key
-        if key in frame.items:
-            before = frame.items[key]
-            if before != value or repr(before) != repr(value):
-                raise Refusal("ambiguous", f"the key {key!r} stands twice with different values")
-            self._log.add("duplicate_key", str(key), str(key), str(key))
-        frame.items[key] = value
-
     # After a value.
 
-    def _after(self, pos: int) -> tuple[_Frame | None, int]:
+    def _after(self, pos: int) -> tuple[Container | None, int]:
         """From the end of a value to the next one; or the outermost container, closed."""
         while True:
             at = pos
@@ -282,23 +230,23 @@ class JsonReader:
                 if not self._is_gap(at):
                     at = self.skip(pos)
                 if self._is_gap(at):
-                    return self._close_all(at)
+                    return self._open.close_all(at)
             if at >= len(self._text):
                 # A number is whole only after a delimiter, so it has to be followed by one.
                 if self._ended and (at > pos or self._text[at - 1] not in "0123456789"):
-                    return self._close_all(at)
+                    return self._open.close_all(at)
                 raise self._cut(at)
-            if self._text[at] not in _CLOSE:
+            if self._text[at] not in CLOSERS:
                 at = self._separator(at)
-                if self._text[at] not in _CLOSE:
+                if self._text[at] not in CLOSERS:
                     pos, at_value = self._entry(at)
                     if at_value:
                         return None, pos
                     continue
-            frame, pos = self._close(at)
-            if not self._stack:
-                return frame, pos
-            self._attach(frame.items)
+            closed, pos = self._open.close(at)
+            if not self._open:
+                return closed, pos
+            self._open.innermost.add(closed.items, self._log)
 
     def _is_gap(self, at: int) -> bool:
         return at < len(self._text) and self._gap(self._text, at)
@@ -317,43 +265,17 @@ class JsonReader:
         after = self.skip(at + 1)
         follows = self._peek(after)
         if follows in ",，":
-            if not self._stack[-1].is_object:
+            if not self._open.innermost.is_object:
                 raise Refusal("bad_json", f"two commas at {at}, where an item may be missing")
             self._log.add("comma", at, ",,", ",")
             return self._separator(after)
-        if follows in _CLOSE:
+        if follows in CLOSERS:
             self._log.add("comma", at, char, "")
         return after
 
     def _begins_entry(self, at: int) -> bool:
         """Whether at the visible character `at` another entry begins beyond doubt."""
         text = self._text
-        if self._stack[-1].is_object:
+        if self._open.innermost.is_object:
             return starts_key(text, at, equals=self._strings.equals)
         return text[at] in "{｛" and text[max(0, at - _NEAR) : at].rstrip()[-1:] in ("}", "｝")
-
-    def _close(self, at: int) -> tuple[_Frame, int]:
-        """Close the innermost container with the closer at `at`, right or wrong.
-
-        A closer that fits a container further out closes the ones inside it too; one that fits
-        none stands for the innermost one's.
-        """
-        closer = _CLOSE[self._text[at]]
-        if self._stack[-1].closer != closer:
-            if closer == ")":
-                if not self._python:
-                    raise Refusal("bad_json", f"expected ',' or a closer at {at}, got ')'")
-                return self._close_all(at)
-            self._log.add("bracket", at, self._text[at], self._stack[-1].closer)
-            if any(frame.closer == closer for frame in self._stack):
-                while self._stack[-1].closer != closer:
-                    self._attach(self._stack.pop().items)
-        frame = self._stack.pop()
-        return frame, self._past_closer(frame, at)
-
-    def _close_all(self, at: int) -> tuple[_Frame, int]:
-        missing = "".join(frame.closer for frame in reversed(self._stack))
-        self._log.add("closer", at, "", missing)
-        while len(self._stack) > 1:
-            self._attach(self._stack.pop().items)
-        return self._stack.pop(), at

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from agent_core.parsing.labels import announces
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 
-CLOSERS = {
+QUOTES = {
     '"': '"',
     "'": "'",
     "“": "”“\"",
@@ -25,9 +25,7 @@ CLOSERS = {
     "`": "`",
 }  # fmt: skip
 
-_RUNS = {
-    quote: re.compile(rf"[^\\\x00-\x1f{re.escape(ends)}]*+") for quote, ends in CLOSERS.items()
-}
+_RUNS = {quote: re.compile(rf"[^\\\x00-\x1f{re.escape(ends)}]*+") for quote, ends in QUOTES.items()}
 _SPACE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060]*+")
 _QUOTED_KEY = re.compile(
     r"""(?:"[^"\\\n]{0,200}+"|'[^'\\\n]{0,200}+'|[“”][^“”"\\\n]{1,200}+[“”"]|＂[^＂\n]{1,200}+＂"""
@@ -65,7 +63,7 @@ def never(_text: str, _pos: int) -> bool:
 
 def starts_key(text: str, pos: int, *, equals: bool = False) -> bool:
     """Whether a key and its colon stand at `pos`; with `equals`, a quoted key may have `=`."""
-    if text[pos : pos + 1] not in CLOSERS:
+    if text[pos : pos + 1] not in QUOTES:
         return _BARE_KEY.match(text, pos) is not None
     found = _QUOTED_KEY.match(text, pos)
     return found is not None and (equals or found[1] is None)
@@ -229,7 +227,7 @@ class StringReader:
             return chr(int(digits, 16)), code_point.end(), "unicode"
         if char in _CODE_ESCAPES:
             raise Refusal("bad_json", f"unknown escape {text[at : at + 6]!r} at {at}")
-        if char in CLOSERS or char in "”’」`":
+        if char in QUOTES or char in "”’」`":
             self._log.add("escape", at, "\\" + char, char)
             return char, at + 2, "plain"
         self._log.add("escape", at, "\\" + char, "\\\\" + char)

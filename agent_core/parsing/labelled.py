@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agent_core.parsing.actions import ActionReader, NoAction
+from agent_core.parsing.actions import ActionReader
+from agent_core.parsing.answers import NoAction
 from agent_core.parsing.blocks import announces_quotation, is_quotation_open, past_quotation
 from agent_core.parsing.disguise import colon_label
 from agent_core.parsing.labels import Label, LabelKind, label_at, line_end, stands_out
