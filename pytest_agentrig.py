@@ -163,14 +163,17 @@ def serve_session(
     ) -> Iterator[SessionServer | RecordingProxy]:
         __tracebackhide__ = True
         path = _session_path(request, session)
-        mode = _mode(request.config)
-        if mode == "rewrite" or (mode == "once" and not path.exists()):
+        mode, done = _mode(request.config), _done(request.config)
+        if (mode == "rewrite" and (path, True) not in done) or (
+            mode == "once" and not path.exists()
+        ):
             from harness.sessions.testing import (  # noqa: PLC0415 - only when it is used
                 proxy_for_test,
             )
 
             with proxy_for_test(path) as proxy:
                 yield proxy
+            done.add((path, True))
             return
         from harness.sessions.serve import serve  # noqa: PLC0415 - only when it is used
 
@@ -227,6 +230,11 @@ def _mode(config: pytest.Config) -> Literal["none", "once", "rewrite"]:
     return mode
 
 
+def _done(config: pytest.Config) -> set[tuple[Path, bool]]:
+    """Sessions that were recorded in this run, each with whether a test said how."""
+    return config.stash.setdefault(_RECORDED, set())
+
+
 def _existing(path: Path) -> Path:
     __tracebackhide__ = True
     if not path.exists():
@@ -237,7 +245,7 @@ def _existing(path: Path) -> Path:
 def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
     """See that there is a session: ask the live server, if the command line says so."""
     __tracebackhide__ = True
-    mode, done = _mode(config), config.stash.setdefault(_RECORDED, set())
+    mode, done = _mode(config), _done(config)
     if mode != "none" and (path, bool(plan)) not in done:  # several tests may share one
         from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
         from harness.sessions.errors import SessionError  # noqa: PLC0415

@@ -36,7 +36,7 @@ _Arrival = requests.Response | bytes | Exception | None
 
 
 class RecordingProxy(NamedServer):
-    """A proxy on 127.0.0.1; a context manager. The sessions are written when it ends.
+    """A proxy on 127.0.0.1; a context manager. The sessions are written when it ends in order.
 
     Args:
         upstream: the server that answers, e.g. http://localhost:11434.
@@ -73,13 +73,15 @@ class RecordingProxy(NamedServer):
         try:
             super().__init__(port)
         except OSError:
-            self._tapes[name].close()
+            self._tapes[name].leave()
             raise
 
     def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)
         for tape in self._tapes.values():
-            if tape.finish():
+            if any(exc):
+                tape.leave()
+            elif tape.finish():
                 self.written.append(tape.path)
 
     def _tape(self, name: str) -> TrafficTape:

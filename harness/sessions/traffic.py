@@ -116,9 +116,14 @@ class TrafficTape:
         self._journal.restart()
         return Earlier()
 
-    def close(self) -> None:
-        """Give it up; nothing was recorded."""
-        self._journal.discard()
+    def leave(self) -> None:
+        """End without a session; what has been recorded stays in the journal."""
+        with self._lock:
+            self._over = True
+        if self._earlier.takes or self.recorder.results()[0]:
+            self._journal.close()
+        else:
+            self._journal.discard()
 
     def finish(self) -> bool:
         """Write the file; whether there is anything in it."""

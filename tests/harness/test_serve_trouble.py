@@ -317,6 +317,17 @@ def test_killed_again_while_it_goes_on(left: tuple[Path, FaultServer]) -> None:
     assert seeds(folder / "x.yaml") == [1, 6]
 
 
+def test_a_taken_port_loses_nothing(left: tuple[Path, FaultServer]) -> None:
+    """Whoever may not begin leaves what was interrupted as it is."""
+    folder, upstream = left
+    port = int(upstream.url.rpartition(":")[2])
+    with pytest.raises(OSError, match="in use"):
+        RecordingProxy(upstream.url, folder, "x", port=port, mode="resume")
+    with RecordingProxy(upstream.url, folder, "x", mode="resume"):
+        pass
+    assert seeds(folder / "x.yaml") == [1, 2]
+
+
 def test_nothing_to_resume(tmp_path: Path) -> None:
     """Without a journal there is nothing to go on with, and none is left behind."""
     with pytest.raises(SessionError, match="nothing to resume"):

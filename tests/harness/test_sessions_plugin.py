@@ -203,17 +203,20 @@ def test_what_cannot_be_recorded_is_told(pytester: pytest.Pytester, live: FaultS
 
 
 SERVED = """
+import pytest
 import requests
 
 
 BODY = {"model": "m", "stream": False}
 
 
-def test_their_agent(serve_session):
+@pytest.mark.parametrize("broken", [{broken}, False])
+def test_their_agent(serve_session, broken):
     with serve_session("theirs") as server, requests.Session() as http:
         http.trust_env = False
         reply = http.post(server.url + "/api/chat", json=BODY, timeout=10)
         assert reply.json()["message"]["content"] == "Final Answer: 5"
+        assert not broken
 """
 
 
@@ -222,13 +225,27 @@ def test_an_agent_that_is_not_ours_is_recorded_too(
 ) -> None:
     """With --agentrig-record `serve_session` puts a recording proxy before the live server."""
     monkeypatch.setenv("OLLAMA_HOST", live.url)
-    pytester.makepyfile(test_it=SERVED)
+    pytester.makepyfile(test_it=SERVED.replace("{broken}", "False"))
     for mode, times in (("once", 1), ("none", 1), ("once", 1), ("rewrite", 2)):
         counts, output = run_here(pytester, f"--agentrig-record={mode}")
-        assert counts == {"passed": 1}, output
+        assert counts == {"passed": 2}, output
         assert asked(live) == times
     sent = load_session(Path("cassettes/theirs.yaml")).exchanges[0].request
     assert (sent.method, json.loads(sent.body)["model"]) == ("POST", "m")
+
+
+def test_what_a_failing_agent_did_is_no_session(
+    pytester: pytest.Pytester, live: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be served to the next run; the test that follows records anew."""
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    pytester.makepyfile(test_it=SERVED.replace("{broken}", "True"))
+    counts, _ = run_here(pytester, "-k", "True", "--agentrig-record=once")
+    assert counts == {"failed": 1, "deselected": 1}
+    assert [each.name for each in Path("cassettes").iterdir()] == ["theirs.yaml.journal"]
+    counts, output = run_here(pytester, "-k", "False", "--agentrig-record=once")
+    assert counts == {"passed": 1, "deselected": 1}, output
+    assert len(load_session(Path("cassettes/theirs.yaml")).exchanges) == 1
 
 
 def test_the_examples_of_the_documentation_run(
