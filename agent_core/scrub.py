@@ -1,57 +1,21 @@
 """Keep secrets out of texts that leave a gear: errors, observations, logs.
 
-Two nets: values that were registered (a key from the environment, a header), and shapes that
-are credentials wherever they stand (`sk-…`, `Bearer …`, `user:password@host`, `?key=…`).
+Two nets: values that were registered (a key from the environment, a header), and what has the
+shape of a credential wherever it stands (`agent_core.secret_shapes`).
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from threading import Lock
 from urllib.parse import quote, quote_plus
 
-MASK = "***"
+from agent_core.secret_shapes import MASK, is_secret_name, merged, replaced, shaped
 
 _SHORTEST = 6  # masking every "abc" would make texts unreadable and hide nothing
 
-_SHAPES = re.compile(
-    r"""
-    -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----[^-]*(?:-----END\ [A-Z ]*PRIVATE\ KEY-----)?
-  | \b[spr]k[-_][A-Za-z0-9_\-]{8,}
-  | \b(?:hf_|gsk_|npm_|r8_|glpat-|xai-|nvapi-|tvly-|pypi-AgE)[A-Za-z0-9_\-]{12,}
-  | \b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{8,}
-  | \bxox[a-z]-[A-Za-z0-9\-]{8,}
-  | \bAIza[A-Za-z0-9_\-]{12,}
-  | \b(?:AKIA|ASIA)[A-Z0-9]{12,}
-  | \bLTAI[A-Za-z0-9]{12,}
-  | \bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}
-  | \beyJ[A-Za-z0-9_\-]{6,}\.[A-Za-z0-9_\-]{6,}(?:\.[A-Za-z0-9_\-]*)?
-  """,
-    re.VERBOSE,
-)
-_AUTHORIZATION = re.compile(
-    r"\b((?:Bearer|Basic)[ \t]+"
-    r"|authorization[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"']?(?:\w{1,16}[ \t]+)?)"
-    r"(?:\*\*\*|[A-Za-z0-9+/=._~\-]{6,})",
-    re.IGNORECASE,
-)
-_USERINFO = re.compile(r"(://)[^\s/@\"'<>]{1,256}@")
-# `key` and `token` are ordinary words too: in prose (`token: expected`) they hide nothing.
-_NAMED = re.compile(
-    r"""
-    (?<![A-Za-z0-9])
-    (
-      (?: (?:[A-Za-z0-9]{1,32}[_-]){0,4} (?:key|token|sig|signature) = ["']?
-        | (?: (?:[A-Za-z0-9]{1,32}[_-]){0,4} (?:password|passwd|pwd|secret|credential)
-            | (?:[A-Za-z0-9]{1,32}[_-]){1,4} (?:key|token|signature)
-            | (?:api|access|secret|private)key )
-          ["']? (?: [=:]["']? | [ ]?[=:][ ]["'] | :[ ](?=[^\s"']{0,99}\d) ) )
-    )
-    [^\s"'&,;<>(){}\[\]*]{6,}
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
 # What people say of secrets in a sentence. Too much is hidden rather than too little: this is for
 # texts that are kept.
 _TOLD = re.compile(
@@ -68,15 +32,12 @@ _TOLD = re.compile(
 _LONG_CODE = re.compile(
     r"(?<![\w.])(?=[A-Za-z_.+=]{0,200}\d)(?=[\d_.+=]{0,200}[A-Za-z])[A-Za-z0-9_.+=]{32,}"
 )
-_SECRET_NAME = re.compile(
-    r"(?:^|[_\-. ])(?:key|pwd|passwd|credential|authorization|cookie)s?$"
-    r"|(?:(?:api|access|secret|private)key|password|secret|token)s?$"
-    r"|密码|密钥|令牌|口令",
-    re.IGNORECASE,
-)
+_KEY = re.compile(r"(?:^|[_\-. ])keys?$", re.IGNORECASE)  # of a query, a field, a header
 
 _lock = Lock()
+_values: list[str] = []
 _registered: tuple[str, ...] = ()
+_listeners: list[Callable[[str], None]] = []
 
 
 def register_secret(value: str | None) -> None:
@@ -85,11 +46,24 @@ def register_secret(value: str | None) -> None:
     None and values under six characters are ignored: they cannot be told from ordinary text.
     """
     global _registered  # noqa: PLW0603 - secrets are known to the process, not to one gear
-    if value is None or len(value) < _SHORTEST:
+    if value is None or len(value) < _SHORTEST or value in _values:
         return
     forms = {value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]}
     with _lock:  # the longest first: a secret that holds another is masked as a whole
+        _values.append(value)
         _registered = tuple(sorted(forms | set(_registered), key=len, reverse=True))
+        listeners = tuple(_listeners)
+    for tell in listeners:
+        tell(value)
+
+
+def hear_of_secrets(tell: Callable[[str], None]) -> None:
+    """Call this with every value that is registered, those of the past too."""
+    with _lock:
+        _listeners.append(tell)
+        past = tuple(_values)
+    for value in past:
+        tell(value)
 
 
 def mask(text: str) -> str:
@@ -101,10 +75,8 @@ def mask(text: str) -> str:
 
 def scrub(text: str) -> str:
     """Replace registered values and everything that has the shape of a credential."""
-    text = _SHAPES.sub(MASK, mask(text))
-    text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
-    text = _USERINFO.sub(rf"\1{MASK}@", text)
-    return _NAMED.sub(rf"\1{MASK}", text)
+    text = mask(text)
+    return replaced(text, merged(shaped(text, sure=True)))
 
 
 def scrub_told(text: str) -> str:
@@ -114,4 +86,4 @@ def scrub_told(text: str) -> str:
 
 def names_secret(name: str) -> bool:
     """Whether a field of this name is likely to hold a secret (`api_key`, `密码`)."""
-    return _SECRET_NAME.search(name) is not None
+    return is_secret_name(name) or _KEY.search(name) is not None

@@ -4,7 +4,7 @@ It knows secrets by the name of their key, by their shape, and by their value wh
 registered it. It finds where they are first and cuts afterwards, so that a stream can be searched
 as a whole and still be cut again at the places where its pieces ended.
 
-`agent_core.scrub` is the small net inside the agent; this one holds its registered values too.
+`agent_core.scrub` is the net inside the agent: the same shapes and values, where they are sure.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from itertools import accumulate
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from agent_core.scrub import MASK, register_secret
-from harness.secret_shapes import encoded, is_secret_name, is_secret_value, shaped
+from agent_core.scrub import hear_of_secrets, register_secret
+from agent_core.secret_shapes import (
+    MASK,
+    encoded,
+    is_secret_name,
+    is_secret_value,
+    merged,
+    replaced,
+    shaped,
+)
 
 MAX_DEPTH = 200
 """Structures nested deeper than this are replaced as a whole."""
@@ -69,7 +77,7 @@ class Redactor:
 
     def _replaced(self, text: str) -> str:
         found = self._find(text)
-        return _replace(text, found) if found else text
+        return replaced(text, found, _mark) if found else text
 
     def pieces(self, pieces: Sequence[str]) -> list[str]:
         """A stream: searched as one text, cut again where its pieces ended.
@@ -128,17 +136,18 @@ class Redactor:
             while start >= 0:
                 found.append((start, start + len(form)))
                 start = text.find(form, start + len(form))
-        return _merged(found)
+        return merged(found)
 
 
 redactor = Redactor()
-"""The redactor of this process."""
+"""The redactor of this process. It knows every value that was registered with the agent."""
+hear_of_secrets(redactor.register)
 
 
 def register(value: str) -> None:
     """Keep this value out of everything that the agent and the harness say, write or send."""
     redactor.register(value)
-    register_secret(value)
+    register_secret(value)  # which the agent's own net hides too, unless it is very short
 
 
 def register_environment(environ: Mapping[str, str]) -> None:
@@ -171,28 +180,9 @@ def _forms(value: str) -> Iterator[str]:
         yield whole[first:last].translate(str.maketrans("+/", "-_"))
 
 
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif end > start:
-            merged.append((start, end))
-    return merged
-
-
 def _mark(secret: str) -> str:
     """What stands in its place: a number stays one, so that JSON stays JSON."""
     return "0" if secret.isdigit() else MASK
-
-
-def _replace(text: str, spans: list[tuple[int, int]]) -> str:
-    kept: list[str] = []
-    at = 0
-    for start, end in spans:
-        kept += (text[at:start], _mark(text[start:end]))
-        at = end
-    return "".join([*kept, text[at:]])
 
 
 def _replace_in_pieces(pieces: Sequence[str], spans: list[tuple[int, int]]) -> list[str]:
@@ -200,7 +190,7 @@ def _replace_in_pieces(pieces: Sequence[str], spans: list[tuple[int, int]]) -> l
     clean = list(pieces)
     text = "".join(pieces)
     for start, end in reversed(spans):  # from the end, so that offsets before it stay right
-        mark = _mark(text[start:end])
+        stands = _mark(text[start:end])
         first = bisect_right(starts, start) - 1
         for index in range(first, len(pieces)):
             if starts[index] >= end:
@@ -208,5 +198,5 @@ def _replace_in_pieces(pieces: Sequence[str], spans: list[tuple[int, int]]) -> l
             low = max(start - starts[index], 0)
             high = min(end - starts[index], len(pieces[index]))
             piece = clean[index]
-            clean[index] = piece[:low] + (mark if index == first else "") + piece[high:]
+            clean[index] = piece[:low] + (stands if index == first else "") + piece[high:]
     return clean

@@ -8,7 +8,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from agent_core.errors import ConfigError
 from agent_core.models.secret import Secret
-from agent_core.scrub import MASK, names_secret, scrub
+from agent_core.scrub import names_secret, register_secret, scrub
+from agent_core.secret_shapes import MASK
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -69,7 +70,8 @@ def parse_address(text: str, *, what: str, default_port: int | None = None) -> A
     userinfo = None
     if "@" in parts.netloc:
         userinfo = Secret(unquote(parts.netloc.rpartition("@")[0]))
-        Secret(unquote(parts.password or ""))  # so that the password alone is scrubbed too
+        register_secret(unquote(parts.password or ""))  # it is scrubbed alone too
+        register_secret(parts.password)  # and as it was spelled
     url = urlunsplit((scheme, authority, parts.path.rstrip("/"), "", ""))
     return Address(url, parts.query, userinfo)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agent_core.scrub import MASK, register_secret
+from agent_core.scrub import register_secret
+from agent_core.secret_shapes import MASK
 
 _SHORTEST = 8  # what is shorter ("ollama", "none") is a placeholder; masking it garbles errors
 

@@ -13,9 +13,8 @@ from itertools import accumulate, pairwise
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from agent_core.messages import JsonValue
-from agent_core.scrub import MASK
+from agent_core.secret_shapes import MASK, is_secret_name
 from harness.redact import redactor
-from harness.secret_shapes import is_secret_name
 from harness.sessions.exchange import Headers, Request, Response
 
 _EVENT = "data:"  # what a line of a server-sent event begins with

@@ -19,15 +19,24 @@ from agent_core.scrub import mask, names_secret, register_secret, scrub
         ("http://h/x?api_key=plainword&x=1", "http://h/x?api_key=***&x=1"),
         ("http://user:pass@host/x", "http://***@host/x"),
         ("key sk-test-ABCDEFGHIJKLMNOP is wrong", "key *** is wrong"),
-        ("Authorization: Bearer abcdef123456", "Authorization: Bearer ***"),
-        ("{'Authorization': 'Token abcdef'}", "{'Authorization': 'Token ***'}"),
+        ("Authorization: Bearer abcdef123456", "Authorization: ***"),
+        ("{'Authorization': 'Token abcdef'}", "{'Authorization': '***'}"),
         ("OPENAI_API_KEY='abcdefgh'", "OPENAI_API_KEY='***'"),
         ('{"password": "abcdefgh"}', '{"password": "***"}'),
         ("ghp_0123456789abcdefghij", "***"),
         ("hf_abcdefghijklmnop", "***"),
         ("AKIAIOSFODNN7EXAMPLE", "***"),
         ("eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM", "***"),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "***"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+            "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
+        ),
+        ("LTAI5tAbCdEfGhIjKlMn", "***"),
+        ("sk_abcdefgh12345 and xoxz-abcdefgh123", "*** and ***"),
+        ("Basic dXNlcjpwYXNz", "Basic ***"),
+        ("password: hunter22", "password: ***"),
+        ("awssecret: wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "awssecret: ***"),
+        ("密码：hunter22", "密码：***"),
     ],
 )
 def test_credentials_are_masked(text: str, clean: str) -> None:
@@ -44,6 +53,10 @@ def test_credentials_are_masked(text: str, clean: str) -> None:
         "token: expected string",
         "a task-1234567890 on a desk-abcdefghij",
         "password: required",
+        "Authorization: required by the server",
+        "a basic understanding of the pk_users_constraint",
+        "密码：必填",
+        "sort_key=lastname",
         "http://host/path?q=word",
         "mail me@example.org",
     ],
@@ -72,7 +85,8 @@ def test_a_value_too_short_to_tell_is_not_registered(value: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["api_key", "apiKey", "X-Auth-Token", "password", "密码", "cookie"]
+    "name",
+    ["api_key", "apiKey", "X-Auth-Token", "password", "密码", "cookie", "key", "awssecret"],
 )
 def test_names_of_secrets_are_known(name: str) -> None:
     """In the ways people write them."""

@@ -13,7 +13,7 @@ import pytest
 import structlog
 from hypothesis import given, settings
 
-from agent_core.scrub import MASK
+from agent_core.secret_shapes import MASK
 from harness import instrument, logs
 from tests.harness.agents import ANSWER, Spans, weather_agent
 from tests.harness.secret_strategies import tokens

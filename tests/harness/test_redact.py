@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_core.scrub import MASK, scrub
+from agent_core.scrub import scrub
+from agent_core.secret_shapes import MASK, is_secret_name
 from harness.redact import Redactor, redactor, register, register_environment
-from harness.secret_shapes import is_secret_name
 from tests.harness.secret_strategies import tokens
 
 

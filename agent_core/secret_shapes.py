@@ -1,6 +1,8 @@
 """What secrets look like: the names of their keys, their shapes, and both inside base64.
 
-Every pattern is linear: it begins with a literal and never scans the same text twice.
+The one table: `agent_core.scrub` hides what is surely a secret from errors and observations, and
+`harness.redact` whatever may be one from what is kept. Every pattern is linear: it begins with a
+literal and never scans the same text twice.
 """
 
 from __future__ import annotations
@@ -8,11 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agent_core.scrub import MASK
+MASK = "***"
+"""What stands in the place of a secret."""
 
 _STRONG = {
     "password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials",
@@ -25,7 +28,11 @@ _KEY_OWNERS = {
     "session", "auth", "ssh",
 }  # fmt: skip
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
-
+# Written as one word: `awssecret`, `dbpassword`, `awssecretaccesskey`, `authtoken`.
+_GLUED = re.compile(
+    r"[a-z]+(?:password|passwd|passphrase|secret|credential|(?:api|access|secret|private)key)s?"
+)
+_GLUED_WEAK = re.compile(r"(?:auth|access|refresh|session|bearer|api|user|bot)token")
 
 _LIKE_A_TOKEN = re.compile(r"(?:\w{1,16} )?\S{8,}")
 
@@ -37,29 +44,38 @@ def is_secret_name(name: str) -> bool:
     [True, True, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words:
-        return False
-    if words[-1] in _WEAK or _STRONG.intersection(words):
-        return True
-    return any(a in _KEY_OWNERS and b == "key" for a, b in pairwise(words))
+    return _names_strongly(words) or _names_weakly(words)
 
 
 def is_secret_value(name: str, value: str) -> bool:
     """Whether a text under this name is a secret; under a weak one only what looks like one."""
     words = [word.lower() for word in _WORDS.findall(name)]
-    weak = bool(words) and words[-1] in _WEAK and not _STRONG.intersection(words)
-    return is_secret_name(name) and (not weak or bool(_LIKE_A_TOKEN.fullmatch(value)))
+    if _names_strongly(words):
+        return True
+    return _names_weakly(words) and bool(_LIKE_A_TOKEN.fullmatch(value))
+
+
+def _names_strongly(words: list[str]) -> bool:
+    if _STRONG.intersection(words) or any(map(_GLUED.fullmatch, words)):
+        return True
+    return any(a in _KEY_OWNERS and b == "key" for a, b in pairwise(words))
+
+
+def _names_weakly(words: list[str]) -> bool:
+    return bool(words) and (words[-1] in _WEAK or bool(_GLUED_WEAK.fullmatch(words[-1])))
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """What a secret looks like. The pattern is tried where one of `begins` (lower case) stands.
 
-    Group `secret`, where there is one, is the part to replace.
+    Where there is a group, it is the part to replace. In a sentence `unsure` ones stand before
+    ordinary words too (`password: required`).
     """
 
     begins: tuple[str, ...]
     pattern: re.Pattern[str]
+    unsure: bool = False
 
 
 # A token begins after something that is no letter or digit. In escaped text what stands before
@@ -92,7 +108,12 @@ _SHAPES = (
         ("sk-", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
         re.compile(r"(?:sk-|hf_|gh[pousr]_)[A-Za-z0-9]{20,}"),
     ),
+    _Shape(  # names of tables and branches begin so too, without a digit
+        ("sk_", "rk_", "pk_", "rk-", "pk-", "xox"),
+        re.compile(rf"{_EDGE}(?:[srp]k[_\-]|xox[a-z]-)(?=[A-Za-z_\-]{{0,99}}\d)[\w\-]{{8,}}"),
+    ),
     _Shape(("akia", "asia"), re.compile(r"(?:AKIA|ASIA)[0-9A-Z]{12,}")),
+    _Shape(("ltai",), re.compile(r"LTAI[0-9A-Za-z]{12,}")),
     _Shape(("aiza", "ya29."), re.compile(r"(?:AIza|ya29\.)[A-Za-z0-9_\-]{20,}")),
     _Shape(("sg.",), re.compile(r"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}")),
     _Shape(
@@ -110,7 +131,10 @@ _SHAPES = (
     ),
     _Shape(
         ("basic",),
-        re.compile(r"(?i:basic)(?:\s|%20|\+){1,4}(?P<secret>(?=[A-Za-z+/]*[0-9=])[\w+/=\-]{8,})"),
+        re.compile(
+            r"(?i:basic)(?:\s|%20|\+){1,4}"
+            r"(?P<secret>(?=[A-Za-z+/]*(?:[0-9=]|[a-z][A-Z]))[\w+/=\-]{8,})"
+        ),
     ),
     _Shape(("://", ":\\/\\/"), re.compile(r":(?:\\?/){2}(?P<secret>[^\s/?#\"'<>\\]+)@")),
     _Shape(
@@ -124,15 +148,18 @@ _SHAPES = (
             rf"{_QUOTED}|(?P<bare>{_NEW}(?:[A-Za-z]{{1,16}}[ \t]{{1,4}})?+{_NEW}"
             r"[^\s\"'\\,;]{4,}))"
         ),
+        unsure=True,
     ),
     _Shape(
         ("cookie",),
         re.compile(rf"(?i:cookie2?){_SEPARATOR}{_QUOTED}|(?P<bare>{_NEW}[^\r\n\"'\\]{{4,}}))"),
+        unsure=True,
     ),
     _Shape(
         ("api", "access", "private", "secret", "signing", "encryption", "account", "session",
          "auth", "pass", "pwd", "credential", "密码", "密钥", "口令"),
         re.compile(rf"(?i:{_KEY}){_SEPARATOR}{_QUOTED}|(?P<bare>{_BARE}{{4,}}))"),
+        unsure=True,
     ),
     _Shape(
         ("token", "jwt", "auth", "sig", "key", "令牌"),
@@ -153,8 +180,12 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
 _SHORTEST = 8  # no shape is shorter; nor does less tell anything in decoded bytes
 
 
-def shaped(text: str) -> Iterator[tuple[int, int]]:
-    """Where something stands that has the shape of a secret; spans may overlap."""
+def shaped(text: str, *, sure: bool = False) -> Iterator[tuple[int, int]]:
+    """Where something stands that has the shape of a secret; spans may overlap.
+
+    Args:
+        sure: leave out what may as well be a word of a sentence.
+    """
     if len(text) < _SHORTEST:
         return
     lowered = text.lower()
@@ -165,9 +196,18 @@ def shaped(text: str) -> Iterator[tuple[int, int]]:
             at = lowered.find(begin)
             while at >= 0:
                 match = shape.pattern.match(text, at)
-                if match:
+                if match and not (sure and shape.unsure and _is_a_word(match)):
                     yield match.span(match.lastgroup or 0)
                 at = lowered.find(begin, match.end() if match else at + len(begin))
+
+
+def _is_a_word(match: re.Match[str]) -> bool:
+    """Whether the value is neither quoted nor assigned by `=`, nor holds a digit."""
+    if match.lastgroup != "bare":
+        return False
+    start = match.start("bare")
+    assigned = match.string[start - 1] == "="
+    return not assigned and not any(c.isdigit() for c in match["bare"])
 
 
 def encoded(text: str) -> Iterator[tuple[int, int]]:
@@ -186,3 +226,26 @@ def encoded(text: str) -> Iterator[tuple[int, int]]:
             if any(end - start >= _SHORTEST for start, end in shaped(decoded)):
                 yield match.span()
                 break
+
+
+def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same places in order, those that overlap as one, empty ones left out."""
+    done: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if done and start < done[-1][1]:
+            done[-1] = (done[-1][0], max(end, done[-1][1]))
+        elif end > start:
+            done.append((start, end))
+    return done
+
+
+def replaced(
+    text: str, spans: Iterable[tuple[int, int]], mark: Callable[[str], str] = lambda _: MASK
+) -> str:
+    """The text with a mark in each of these places, which are in order and do not overlap."""
+    kept: list[str] = []
+    at = 0
+    for start, end in spans:
+        kept += (text[at:start], mark(text[start:end]))
+        at = end
+    return "".join([*kept, text[at:]])
