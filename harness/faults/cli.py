@@ -15,12 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from harness.faults.page import page
 from harness.faults.report import SweepReport
-from harness.faults.show import show_sweep
+from harness.faults.show import show_sweep, sweep_annotations
 from harness.faults.sweep import Plan, sweep
 from harness.output import echo_json
 from harness.sessions.arguments import (
     FAILED,
     allow_option,
+    annotations_option,
     exit_codes,
     json_option,
     leave,
@@ -46,6 +47,7 @@ from harness.sessions.suite import session_files
 @allow_option
 @click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path),
               metavar="FILE", help="Write the matrix as one page.")  # fmt: skip
+@annotations_option
 @json_option
 def sweep_command(
     *,
@@ -59,6 +61,7 @@ def sweep_command(
     agent: str | None,
     allow: tuple[str, ...],
     html_file: Path | None,
+    annotate: str | None,
     as_json: bool,
 ) -> None:
     """Let things go wrong in recorded sessions and see what the agent makes of it.
@@ -87,6 +90,9 @@ def sweep_command(
         echo_json(report.as_json(), indent=2)
     else:
         show_sweep(console(), report)
+    if annotate:
+        for line in sweep_annotations(report, files):
+            click.echo(line, err=as_json)
     if report.violations or report.errors or not report.reaches(threshold):
         leave(FAILED)
 

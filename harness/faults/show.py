@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -13,6 +14,7 @@ from harness.faults.catalogue import FAULTS
 from harness.faults.fault import Group
 from harness.faults.report import FORMULA, SweepReport, of_session, percent
 from harness.faults.verdicts import VIOLATIONS
+from harness.sessions.github import annotation
 from harness.sessions.show import visible
 
 _COLOURS = {
@@ -55,6 +57,17 @@ def show_sweep(out: Console, report: SweepReport) -> None:
         style="bold",
     )
     out.print(FORMULA, style="dim")
+
+
+def sweep_annotations(report: SweepReport, files: Sequence[Path]) -> Iterator[str]:
+    """Each violation, and what could not be swept, as an annotation of a GitHub workflow."""
+    paths = {each.stem: each for each in files}
+    for row in report.violations:
+        place = f"{row.trial.place}, {row.trial.fault.code}"
+        words = f"{place}: {VIOLATIONS[row.judgement.kind]}\n{row.judgement.detail}"
+        yield annotation("error", words, path=paths.get(row.session), title="sweep violation")
+    for path, words in report.errors.items():
+        yield annotation("error", words, path=path, title="not swept")
 
 
 def _table(title: str, rows: Mapping[str, Counter[str]], last: Mapping[str, str]) -> Table:

@@ -68,7 +68,8 @@ def _accept(report: Report, names: set[str], clock: Clock, how: Mapping[str, Any
 def _take_over(path: Path, report: Report, note: Acceptance, how: Mapping[str, Any]) -> None:
     """Write the session with its new requests, once it is seen that it replays."""
     file = load_session(path)
-    if replay(file, **how).asked != report.asked:
+    now = replay(file, **how)
+    if (now.asked, now.drift) != (report.asked, report.drift):
         raise SessionError(f"{path} or its agent changed while it was accepted; try again")
     accepted = _with_requests(file, report, note)
     again = replay(accepted, **how)

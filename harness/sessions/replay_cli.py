@@ -35,7 +35,6 @@ from harness.sessions.errors import SessionError
 from harness.sessions.record import rewrite
 from harness.sessions.replay import Report, replay
 from harness.sessions.report import SuiteReport, suite_report
-from harness.sessions.report_page import report_page
 from harness.sessions.show import console, show_report, show_summary, visible
 from harness.sessions.sources import allowed_factory, named_factory, reachable
 from harness.sessions.storage import write_atomically
@@ -134,6 +133,8 @@ def replay_command(
         pages = {} if html_file is None else _trace_pages(reports, html_file, how)
         report = suite_report(reports, unjudged, shard=shard, suite=suite, traces=pages)
         if html_file is not None:
+            from harness.sessions.report_page import report_page  # noqa: PLC0415 - slow to load
+
             write_atomically(html_file, report_page(report, sweep))
     _print(report, reports, unjudged, as_json=as_json)
     if annotate:

@@ -166,6 +166,19 @@ def test_a_session_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["s.yaml"]
 
 
+def test_who_comes_second_is_told(tmp_path: Path) -> None:
+    """Two saw the same drift, and one has accepted it meanwhile: the file is as that one left it."""
+    path = tmp_path / "s.yaml"
+    three_steps(path)
+    factory = edited(assistant, described)
+    seen = [replay(path, factory=factory)]
+    accept(seen, [DESCRIPTION], CLOCK, factory=factory)
+    first = path.read_bytes()
+    with pytest.raises(SessionError, match="changed while it was accepted"):
+        accept(seen, [DESCRIPTION], CLOCK, factory=factory)
+    assert path.read_bytes() == first
+
+
 def test_an_interrupted_recording_keeps_its_journal(tmp_path: Path) -> None:
     """What waits for `--resume` beside a session is not lost."""
     path = tmp_path / "s.yaml"

@@ -14,6 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cli import main
+from harness.faults.catalogue import FAULTS
+from harness.faults.report import Row, SweepReport
+from harness.faults.show import sweep_annotations
+from harness.faults.trial import Trial
+from harness.faults.verdicts import VIOLATIONS, Judgement
 from harness.sessions import github
 from harness.sessions.drift import Cause, Drift
 from harness.sessions.lint import Finding
@@ -251,3 +256,19 @@ def test_annotations_of_lint(suite: Path) -> None:
         "::warning file=a.yaml,title=lint stale::reply 1: 50 %25%0Ax",
         "::notice file=a.yaml,title=lint unknown-origin::reply 1: 50 %25%0Ax",
     ]
+
+
+def test_annotations_of_a_sweep(tmp_path: Path) -> None:
+    """A violation stands at the session it was found in; what could not be swept at its file."""
+    trial = Trial(0, 1, FAULTS["429"])
+    judgement = Judgement("violation", kind="crash", detail="ValueError: 5 %")
+    row = Row("a", trial, judgement, answered=True)
+    report = SweepReport((row,), {"b.yaml": "no session"}, seed=1)
+    assert list(sweep_annotations(report, [Path("in/a.yaml")])) == [
+        "::error file=in/a.yaml,title=sweep violation::step 2, 429: "
+        f"{VIOLATIONS['crash']}%0AValueError: 5 %25",
+        "::error file=b.yaml,title=not swept::no session",
+    ]
+    (tmp_path / "b.yaml").write_text("session: 5\n", encoding="utf-8")
+    done = agentrig("sweep", tmp_path / "b.yaml", "--annotations", "github", "--workers", "1")
+    assert "title=not swept::" in done.output
