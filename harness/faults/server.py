@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from select import select
 from threading import Event, Lock, Thread
 from typing import Any, Literal
@@ -240,7 +241,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _respond(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        received = Received(self.command, self.path, headers, self._body(headers), self._left)
+        try:
+            body = self._body(headers)
+        except ValueError as error:
+            self.send_error(400, f"the body cannot be read: {error}")
+            return
+        received = Received(self.command, self.path, headers, body, self._left)
         response = self.server.owner.next_response(received)
         stopping = self.server.owner.stopping
         self.close_connection = True
@@ -257,7 +263,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self, headers: Mapping[str, str]) -> bytes:
         if "chunked" not in headers.get("transfer-encoding", "").lower():
-            return self.rfile.read(int(headers.get("content-length") or 0))
+            length = int(headers.get("content-length") or 0)
+            if length < 0:
+                raise ValueError(f"expected a length, got {length!r}")
+            return self.rfile.read(length)
         pieces = []
         while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
             pieces.append(self.rfile.read(size))
@@ -277,7 +286,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, response: Response, stopping: Event) -> bool:
         """Send a response; False when the server is stopped meanwhile."""
-        for number, piece in enumerate(response.wire()):
+        head_only = self.command == "HEAD" and response.raw is None
+        for number, piece in enumerate(islice(response.wire(), 1 if head_only else None)):
             if number > 1 and stopping.wait(response.pause):
                 return False
             step = 1 if response.drip else max(1, len(piece))

@@ -173,3 +173,28 @@ def test_a_request_in_chunks_is_read_whole() -> None:
     with FaultServer([Response(close=True)]) as server:
         wire(server, head + b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n")
         assert server.requests[0].body == b"abcde"
+
+
+def test_head_gets_no_body_and_the_connection_goes_on() -> None:
+    """What it would have is announced; the next response on the connection is in its place."""
+    with FaultServer([Response(409, {"error": "x"}), Response(body={"done": True})]) as server:
+        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=5)
+        connection.request("HEAD", "/")
+        head = connection.getresponse()
+        assert (head.status, head.getheader("Content-Length"), head.read()) == (409, "14", b"")
+        connection.request("GET", "/")
+        assert connection.getresponse().read() == b'{"done": true}'
+        connection.close()
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [b"Content-Length: x", b"Content-Length: -1", b"Transfer-Encoding: chunked\r\n\r\nzz"],
+)
+def test_a_body_without_an_end_is_refused(framing: bytes) -> None:
+    """400, and nothing waits for it."""
+    with FaultServer([]) as server:
+        answer = wire(server, b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert server.requests == []

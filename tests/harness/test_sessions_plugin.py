@@ -53,7 +53,7 @@ def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
     """Run pytest as a user does, with the plugins that are installed."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        cwd=folder, capture_output=True, encoding="utf-8", timeout=120, check=False,
+        cwd=folder, capture_output=True, encoding="utf-8", timeout=300, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 
