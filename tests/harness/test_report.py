@@ -60,6 +60,13 @@ def printed(suite: Path, folder: Path, of: int) -> list[Path]:
     return files
 
 
+def sweep_of(session: str) -> SweepReport:
+    """A sweep that found one violation and could not read one file."""
+    judgement = Judgement("violation", kind="crash", detail="ValueError: 5 %")
+    row = Row(session, Trial(0, 1, FAULTS["429"]), judgement, answered=True)
+    return SweepReport((row,), {"b.yaml": "no session"}, seed=1)
+
+
 @given(st.integers(0, 60), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_shards_share_out_a_suite(count: int, of: int, random: Any) -> None:
     """Each file is in one shard, shards differ by one file at most, and order does not count."""
@@ -172,17 +179,13 @@ def test_hostile_text_stays_text() -> None:
 def test_the_page_shows_the_suite(suite: Path, tmp_path: Path) -> None:
     """Verdicts, the cause with what was and is, the sweep; each link leads to a page that is there."""
     swept = tmp_path / "sweep.json"
-    swept.write_text(
-        agentrig("sweep", suite / "a.yaml", "--operators", "429", "--steps", "1", "--json",
-                 "--workers", "1").stdout,
-        encoding="utf-8",
-    )  # fmt: skip
+    swept.write_text(json.dumps(sweep_of("a").as_json()), encoding="utf-8")
     target = tmp_path / "out.html"
     done = agentrig("replay", suite, "--html", target, "--sweep", swept)
     assert done.exit_code == 1
     page = Page(target.read_text(encoding="utf-8"))
     for words in ("✗ red", "5 sessions, 3 ok, 1 failed, 1 could not be replayed", "✗ failed",
-                  "! warn description of tool `get_weather`", "Sweep of faults", "a, step ",
+                  "! warn description of tool `get_weather`", "Sweep of faults", "a, step 2",
                   "expected `session:` to hold a block"):  # fmt: skip
         assert words in page.text
     assert len(page.of("del")) == len(page.of("ins")) == 2  # once by cause, once by session
@@ -260,10 +263,7 @@ def test_annotations_of_lint(suite: Path) -> None:
 
 def test_annotations_of_a_sweep(tmp_path: Path) -> None:
     """A violation stands at the session it was found in; what could not be swept at its file."""
-    trial = Trial(0, 1, FAULTS["429"])
-    judgement = Judgement("violation", kind="crash", detail="ValueError: 5 %")
-    row = Row("a", trial, judgement, answered=True)
-    report = SweepReport((row,), {"b.yaml": "no session"}, seed=1)
+    report = sweep_of("a")
     assert list(sweep_annotations(report, [Path("in/a.yaml")])) == [
         "::error file=in/a.yaml,title=sweep violation::step 2, 429: "
         f"{VIOLATIONS['crash']}%0AValueError: 5 %25",
