@@ -152,7 +152,7 @@ def _compare_turn(turn: int, old: GoldenTurn, new: GoldenTurn) -> Iterator[Diver
         yield Divergence(turn, None, "stop_reason", _ending(old), _ending(new))
     elif old.answer != new.answer:
         yield Divergence(turn, None, "answer", _short(old.answer), _short(new.answer))
-    elif canonical_json(old.data) != canonical_json(new.data):
+    elif old.data is not None and canonical_json(old.data) != canonical_json(new.data):
         was, now = (f"the data {canonical_json(each.data):.{_SHOWN}}" for each in (old, new))
         yield Divergence(turn, None, "data", was, now)
 
