@@ -33,7 +33,7 @@ from agent_core.messages import RunResult
 from agent_core.models import OllamaChat, OpenAIChat
 from agent_core.models.policy import RetryPolicy, Timeouts
 from agent_core.tools import define
-from harness.faults.server import FaultServer, Received, Response
+from harness.faults import FaultServer, Received, Response
 
 MOST_MEMORY = 40.0  # MB that the resident set may grow by after the warm-up
 WARM_UP = 200  # runs before the first look: imports, caches, pools of the allocator

@@ -1,5 +1,6 @@
 """Faults on purpose: a server that misbehaves as it is told."""
 
-from harness.faults.server import FaultServer, Received, Response
+from harness.faults.response import Response
+from harness.faults.server import FaultServer, Received
 
 __all__ = ["FaultServer", "Received", "Response"]

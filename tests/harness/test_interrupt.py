@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.faults.server import FaultServer, Received, Response
+from harness.faults import FaultServer, Received, Response
 
 GUARD = 60.0  # seconds; only against hanging
 POINTS = ["model", "tool", "between"]
