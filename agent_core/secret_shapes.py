@@ -28,11 +28,14 @@ _KEY_OWNERS = {
     "session", "auth", "ssh",
 }  # fmt: skip
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
-# Written as one word: `awssecret`, `dbpassword`, `awssecretaccesskey`, `authtoken`.
+# Written as one word: `awssecret`, `dbpassword`, `awssecretaccesskey`, `authtoken`, 数据库密码.
 _GLUED = re.compile(
     r"[a-z]+(?:password|passwd|passphrase|secret|credential|(?:api|access|secret|private)key)s?"
+    r"|[^\x00-\x7f]+(?:密码|口令|密钥)"
 )
-_GLUED_WEAK = re.compile(r"(?:auth|access|refresh|session|bearer|api|user|bot)token")
+_GLUED_WEAK = re.compile(
+    r"(?:auth|access|refresh|session|bearer|api|user|bot)token|[^\x00-\x7f]+令牌"
+)
 
 _LIKE_A_TOKEN = re.compile(r"(?:\w{1,16} )?\S{8,}")
 
@@ -167,6 +170,14 @@ _SHAPES = (
         re.compile(
             rf"(?i:{_WEAK_KEY}){_SEPARATOR}(?:\\{{0,8}}[\"'](?P<quoted>{_BARE}{{8,}})"
             rf"|(?P<bare>(?=[^\s\"']{{0,99}}\d){_BARE}{{8,}}))"
+        ),
+    ),
+    _Shape(  # {"name": "Authorization", "value": …}
+        ('"name', '"key'),
+        re.compile(
+            rf"(?i:\"(?:name|key)\\{{0,8}}\"\s{{0,4}}:\s{{0,4}}\\{{0,8}}\"[^\"\\]{{0,60}}?"
+            rf"(?:{_KEY}|{_WEAK_KEY}|authorization|cookie)[^\"\\]{{0,20}}\\{{0,8}}\"\s{{0,4}},"
+            rf"\s{{0,4}}\\{{0,8}}\"value){_SEPARATOR}{_QUOTED})"
         ),
     ),
     _Shape(
