@@ -131,15 +131,17 @@ def build_agent(
         "protocol": source.protocol,
         **source.parameters,
     }
-    if "http" in signature(factory).parameters:
+    takes = signature(factory)
+    if "http" in takes.parameters:
         parameters["http"] = http
     try:
-        agent = factory(model, clock=clock, **parameters)
+        takes.bind(model, clock=clock, **parameters)
     except TypeError as error:
         raise FactoryRefused(
-            f"{source.factory} does not take these parameters: {sorted(parameters)} ({error}); "
-            "expected `def factory(model, *, clock, language, protocol) -> Agent`"
+            f"{source.factory} cannot be called: {error}; it takes {takes}, expected "
+            "`def factory(model, *, clock, language, protocol) -> Agent` and its own parameters"
         ) from error
+    agent = factory(model, clock=clock, **parameters)
     if not isinstance(agent, Agent):
         raise FactoryRefused(f"{source.factory} gave {type(agent).__name__}, expected an Agent")
     return agent if source.tools is None else _with_tools(agent, source.tools)

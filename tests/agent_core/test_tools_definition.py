@@ -7,6 +7,7 @@ import functools
 import json
 import subprocess
 import sys
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -416,3 +417,17 @@ def test_importing_tools_is_light() -> None:
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="typing's own is fine from 3.12 on")
+def test_a_typed_dict_of_typing_is_refused_with_the_way_out() -> None:
+    """Pydantic needs that of typing_extensions before Python 3.12; the message says so."""
+    old = typing.TypedDict("old", {"a": int})  # noqa: UP013 - the one that is refused
+
+    def take(options: Any) -> str:
+        """Take options."""
+        return str(options)
+
+    take.__annotations__["options"] = old
+    with pytest.raises(ConfigError, match=r"'take': .*typing_extensions.TypedDict"):
+        define(take)

@@ -13,7 +13,7 @@ import requests
 
 from agent_core.clock import ManualClock, SystemClock
 from agent_core.errors import ConnectionFailed
-from agent_core.models import OllamaChat, OpenAIChat
+from agent_core.models import OllamaChat, OpenAIChat, ScriptedModel
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.clocks import RecordingClock, ReplayClock, seeded
 from harness.sessions.errors import FactoryRefused
@@ -81,6 +81,21 @@ def test_a_named_factory_replaces_the_sessions_own(tmp_path: Path, hostile: Path
     path = session_naming(tmp_path, "hostile_agents:assistant")
     assert replay(path, factory="harness.demo.agents:assistant").ok
     assert not hostile.exists()
+
+
+def test_a_parameter_that_the_factory_does_not_take_is_named() -> None:
+    """The words name it and what there is; an error inside the factory stays its own."""
+    source = AgentSource(factory="harness.demo.agents:assistant", parameters={"nope": 1})
+    model, clock = ScriptedModel([]), SystemClock()
+    with requests.Session() as http:
+        with pytest.raises(FactoryRefused, match=r"'nope'; it takes \(.*max_steps"):
+            build_agent(named_factory(source.factory), source, model, clock, http)
+
+        def broken(model: Any, *, clock: Any, language: str, protocol: str) -> Any:
+            raise TypeError("inside")
+
+        with pytest.raises(TypeError, match="inside"):
+            build_agent(broken, AgentSource(factory="m:broken"), model, clock, http)
 
 
 @pytest.mark.parametrize(
