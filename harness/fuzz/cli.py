@@ -250,6 +250,8 @@ def _report(
         show(Console(), result, columns, title)
         for path in written:
             click.echo(f"wrote {path}")
+        if result.findings and not folder and spec:
+            click.echo("--save DIRECTORY keeps them as cases, and as a pytest file.")
     sys.exit(FAILED if result.kinds or result.left else 0)
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from harness.fuzz.examples import FAULTS
 from harness.fuzz.operators import OPERATORS
 from harness.fuzz.pool import Finding, Result
+from harness.plain import one_line, visible
 
 _SHOWN = 400  # characters of a reply
 _RECOVERY = 14  # characters that the percentage and the margins take
@@ -83,32 +84,55 @@ def show(console: Console, result: Result, columns: Sequence[str], title: str) -
             shown.add(finding.kind)
             _show_finding(console, result, finding)
     if result.left:
-        console.print(f"{result.left} checks left out: {result.killed} processes died.")
+        console.print(f"\n{result.left} checks left out: {result.killed} killed their process.")
     total = result.kinds.total()
-    console.print(f"{total} findings." if total else "No findings.")
+    words = f"\n{total} findings; above, the smallest of each kind." if total else "No findings."
+    console.print(words)
 
 
 def _show_finding(console: Console, result: Result, finding: Finding) -> None:
+    def say(words: str) -> None:
+        console.print(f"  {words}", highlight=False, markup=False, soft_wrap=True)
+
     meaning = FAULTS.get(finding.kind, "")
     console.print(f"\n{finding.kind} ×{result.kinds[finding.kind]}  {meaning}", style="bold red",
                   highlight=False, markup=False)  # fmt: skip
-    case = finding.case
-    about = [finding.label, f"number {finding.index}", finding.detail]
-    console.print("  " + ", ".join(each for each in about if each), highlight=False, markup=False)
-    for key in (
-        "text",
-        "native",
-        "pieces",
-        "finish_reason",
-        "expect_any",
-        "expect",
-        "got",
-        "input",
-    ):
+    case, label = finding.case, finding.label
+    name = f"{label} ({OPERATORS[label].name})" if label in OPERATORS else label
+    say(f"{name}, example {finding.index}")
+    if finding.detail:
+        say(one_line(finding.detail))
+    if case.get("text") is not None:
+        say("reply:")
+        for line in visible(_cut(case["text"])).split("\n"):
+            say(f"  │ {line}")
+    for key in ("native", "pieces", "finish_reason", "input", "expect"):
         if case.get(key) is not None:
-            text = json.dumps(case[key], ensure_ascii=False, default=repr)
-            text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
-            console.print(f"  {key}: {text}", highlight=False, markup=False, soft_wrap=True)
+            say(f"{key.replace('_', ' ')}: {_json(case[key])}")
+    if case.get("expect_any"):
+        say(f"right: {' | '.join(map(_outcome, case['expect_any']))}")
+    if case.get("got") is not None:
+        say(f"got:   {_outcome(case['got'])}")
+
+
+def _outcome(outcome: Any) -> str:
+    """An outcome in a few words; what is none, as JSON."""
+    match outcome:
+        case {"kind": "action", "name": str(name), "arguments": arguments}:
+            return one_line(f"call {name} {_json(arguments)}")
+        case {"kind": "final", "answer": answer}:
+            return f"answer {_json(answer)}"
+        case {"kind": "error"}:
+            return "refuse it"
+    return _json(outcome)
+
+
+def _json(value: Any) -> str:
+    return one_line(_cut(json.dumps(value, ensure_ascii=False, default=repr)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
 
 
 _TEST = '''\
