@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_core.limits import fingerprint
 from agent_core.messages import Action, Coercion, JsonValue, Language
@@ -26,17 +26,25 @@ class Prepared:
 
 def prepare(definition: FunctionDefinition, given: JsonValue, language: Language) -> Prepared:
     """Coerce, fill in defaults, validate. What was given is not modified."""
+    settled = _settled(definition, given, language)
+    if settled.errors:
+        return settled
+    errors = definition.validator.errors(settled.value, language)
+    errors = errors or _too_large(definition, settled.value, language)
+    return replace(settled, errors=errors)
+
+
+def _settled(definition: FunctionDefinition, given: JsonValue, language: Language) -> Prepared:
+    """The same without validation, but for what nothing can bear."""
     coercions: tuple[Coercion, ...] = ()
     if given is None or (isinstance(given, str) and given.strip() in {"", "null"}):
         coercions, given = (Coercion("$", given, {}),), {}
     validator = definition.validator
-    errors = validator.unsafe(given, language)
-    if errors:
-        return Prepared(given, coercions, errors)
+    unsafe = validator.unsafe(given, language)
+    if unsafe:
+        return Prepared(given, coercions, unsafe)
     value, changes = coerce(validator, given)
-    value = fill_defaults(validator, value)
-    errors = validator.errors(value, language) or _too_large(definition, value, language)
-    return Prepared(value, (*coercions, *changes), errors)
+    return Prepared(fill_defaults(validator, value), (*coercions, *changes))
 
 
 def _too_large(
@@ -78,14 +86,14 @@ def identify(action: Action, definition: FunctionDefinition | None) -> str:
     Where a number is declared, `"5"` and `5` are the same call, and so are a call with and one
     without what is the default anyway.
     """
-    prepared = None if definition is None else prepare(definition, action.arguments, "en")
-    return key_of(action, prepared)
+    settled = None if definition is None else _settled(definition, action.arguments, "en")
+    return key_of(action, settled)
 
 
 def key_of(action: Action, prepared: Prepared | None) -> str:
     """The same for arguments that are prepared already."""
     arguments = action.arguments
-    if prepared is not None and not prepared.errors and isinstance(prepared.value, dict):
+    if prepared is not None and isinstance(prepared.value, dict):
         arguments = prepared.value
     try:
         return fingerprint(action.name, arguments)
