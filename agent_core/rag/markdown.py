@@ -130,18 +130,20 @@ class _Scanner:
 
     def _paragraph(self) -> None:
         """Everything up to a blank line or to what may interrupt a paragraph."""
-        stop = self.at
+        stop, size = self.at, 0
         while stop < len(self.lines):
             line = self.lines[stop]
             first = line.lstrip()[:1]
             if not first or (stop > self.at and self._interrupts(stop, line, first)):
                 break
-            if first in {"=", "-"} and stop > self.at and self._underlines(stop, line):
+            titled = stop > self.at and size <= _SETEXT_CHARS
+            if titled and first in {"=", "-"} and self._underlines(line):
                 title = " ".join("".join(self.lines[self.at : stop]).split())
                 level = 1 if first == "=" else 2
                 self._emit("heading", stop + 1 - self.at, level=level, title=title)
                 return
             stop += 1
+            size += len(line)
         self._emit("paragraph", stop - self.at)
 
     def _interrupts(self, at: int, line: str, first: str) -> bool:
@@ -151,13 +153,12 @@ class _Scanner:
             return bool(_opens_fence(line))
         return "|" in line and self._table_at(at)
 
-    def _underlines(self, at: int, line: str) -> bool:
+    def _underlines(self, line: str) -> bool:
         """Whether this line makes a setext heading of the paragraph so far."""
         body = line.strip()
         return (
             (not body.strip("=") or not body.strip("-"))
             and len(line) - len(line.lstrip(" ")) <= 3
-            and sum(map(len, self.lines[self.at : at])) <= _SETEXT_CHARS
             and not _LIST_OR_QUOTE.match(self.lines[self.at])
         )
 

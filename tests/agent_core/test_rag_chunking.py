@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 from itertools import pairwise
 
@@ -249,3 +250,12 @@ def test_surrogates_become_what_they_mean() -> None:
     """A pair is its character, a lone one is U+FFFD."""
     assert valid_unicode("a\ud83e\udd80b\ud83dc") == "a🦀b\ufffdc"
     assert unicodedata.is_normalized("NFC", chunk_text("\udc00")[0].text)
+
+
+@pytest.mark.parametrize("rule", ["---\n", "===\n", "a\n---\n"])
+def test_rules_under_a_long_paragraph_cost_no_more_than_other_lines(rule: str) -> None:
+    """They make no heading of it, and nothing is counted anew at each: that took minutes."""
+    began = time.monotonic()
+    chunks = chunk_text("x" * 300 + "\n" + rule * 50_000)
+    assert time.monotonic() - began < 30  # a guard with slack; it takes a second
+    assert {tuple(chunk.metadata["headings"]) for chunk in chunks} == {()}
