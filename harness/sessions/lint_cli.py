@@ -19,7 +19,7 @@ from harness.sessions.arguments import (
     leave,
 )
 from harness.sessions.lint import Finding, Level, fix, lint
-from harness.sessions.show import console, visible
+from harness.sessions.show import console, counted, visible
 from harness.sessions.suite import session_files
 
 _COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -93,5 +93,9 @@ def _show(files: Sequence[Path], fixed: Sequence[Path], found: Sequence[Finding]
         )
     warnings = sum(each.level == "warning" for each in found)
     out.print(
-        Text(f"{len(files)} files: {_errors(found)} errors, {warnings} warnings", style="bold")
+        Text(
+            f"{counted(len(files), 'file')}: {counted(_errors(found), 'error')}, "
+            f"{counted(warnings, 'warning')}",
+            style="bold",
+        )
     )

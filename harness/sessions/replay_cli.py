@@ -164,7 +164,7 @@ def _print(
     for each in reports:
         show_report(out, each)
     for failed in unjudged:
-        out.print(f"ERROR  {failed.path.stem}: {visible(failed.words)}", style="bold red")
+        out.print(f"ERROR  {visible(failed.path.stem)}: {visible(failed.words)}", style="bold red")
     show_summary(out, reports, len(unjudged))
 
 

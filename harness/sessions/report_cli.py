@@ -11,7 +11,7 @@ from harness.output import echo_json
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.report import SuiteReport, merged, read_report
 from harness.sessions.report_page import report_page
-from harness.sessions.show import console, visible
+from harness.sessions.show import console, counted, visible
 from harness.sessions.storage import write_atomically
 
 
@@ -58,12 +58,12 @@ def _show(report: SuiteReport) -> None:
     out = console()
     failed = [each for each in report.sessions if not each.ok]
     for each in failed:
-        out.print(Text("FAILED", style="bold red"), each.session)
+        out.print(Text("FAILED", style="bold red"), visible(each.session))
         for line in each.words:
             out.print(f"    {visible(line)}")
     for path, words in report.errors.items():
-        out.print(f"ERROR  {path}: {visible(words)}", style="bold red")
-    count = len(report.sessions) + len(report.errors)
-    said = f"{count} sessions, {len(report.sessions) - len(failed)} ok, {len(failed)} failed"
+        out.print(f"ERROR  {visible(path)}: {visible(words)}", style="bold red")
+    count = counted(len(report.sessions) + len(report.errors), "session")
+    said = f"{count}, {len(report.sessions) - len(failed)} ok, {len(failed)} failed"
     said += f", {len(report.errors)} could not be replayed" if report.errors else ""
     out.print(Text(said, style="bold"))

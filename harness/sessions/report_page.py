@@ -11,6 +11,7 @@ from harness.faults.page import matrix
 from harness.page import document, escaped
 from harness.redact import redactor
 from harness.sessions.report import ReportedCause, ReportedSession, SuiteReport
+from harness.sessions.show import counted
 
 _VERDICTS = {
     "ok": ("✓ ok", "ok"),
@@ -35,7 +36,7 @@ def report_page(report: SuiteReport, sweep: JsonObject | None = None) -> str:
         *_sessions(report.sessions),
         *_sweep(sweep),
     ]
-    title = f"{len(report.sessions)} sessions, {failed} failed"
+    title = f"{counted(len(report.sessions), 'session')}, {failed} failed"
     return document(title, parts, style=SWEEP_STYLE)
 
 
@@ -43,7 +44,7 @@ def _summary(report: SuiteReport, failed: int) -> Iterator[str]:
     count = len(report.sessions) + len(report.errors)
     accepted = sum(each.verdict == "accepted" for each in report.sessions)
     mark, kind = ("✓ green", "ok") if report.ok else ("✗ red", "bad")
-    said = [f"{count} sessions", f"{len(report.sessions) - failed} ok"]
+    said = [counted(count, "session"), f"{len(report.sessions) - failed} ok"]
     said += [f"{accepted} of them accepted"] if accepted else []
     said += [f"{failed} failed"] if failed else []
     said += [f"{len(report.errors)} could not be replayed"] if report.errors else []
@@ -71,8 +72,9 @@ def _causes(sessions: Sequence[ReportedSession]) -> Iterator[str]:
         return
     yield "<h2>Drift by cause</h2>"
     for cause, names in sorted(causes.values(), key=lambda each: -len(each[1])):
-        yield f"<details><summary>{_cause_title(cause)} <span class=soft>{len(names)} sessions"
-        yield f"</span></summary>{_change(cause)}<p>{escaped(', '.join(names))}</p></details>"
+        yield f"<details><summary>{_cause_title(cause)}"
+        yield f'<span class="soft"> {counted(len(names), "session")}</span></summary>'
+        yield f"{_change(cause)}<p>{escaped(', '.join(names))}</p></details>"
 
 
 def _sessions(sessions: Sequence[ReportedSession]) -> Iterator[str]:
@@ -81,9 +83,8 @@ def _sessions(sessions: Sequence[ReportedSession]) -> Iterator[str]:
     for session in sorted(sessions, key=lambda each: (each.ok, each.session)):
         mark, kind = _VERDICTS[session.verdict]
         is_open = "" if session.ok else " open"
-        steps = "1 step" if session.steps == 1 else f"{session.steps} steps"
         yield f'<details{is_open}><summary><span class="{kind}">{mark}</span> '
-        said = f"{steps}, {session.seconds:.2f} s"
+        said = f"{counted(session.steps, 'step')}, {session.seconds:.2f} s"
         yield f'{escaped(session.session)} <span class="soft">{said}</span></summary>'
         for accepted in session.accepted:
             yield f"<p>accepted, the model was not asked again: {escaped(accepted)}</p>"

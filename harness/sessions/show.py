@@ -117,12 +117,12 @@ def show_end(out: Console, result: RunResult, language: str = "en") -> None:
 def show_report(out: Console, report: Report) -> None:
     """Print the verdict on one session, and why where it is not as it was."""
     said, style = _VERDICTS[report.verdict]
-    steps = _counted(report.drift.total, "step")
-    out.print(Text(said, style=style), f"{report.name}  ({steps}, {report.seconds:.2f} s)")
+    steps = counted(report.drift.total, "step")
+    out.print(Text(said, style=style), f"{visible(report.name)}  ({steps}, {report.seconds:.2f} s)")
     for line in report.in_words():
         out.print(Text(f"    {visible(line)}"))
     if report.accepted:
-        words = f"written to {report.path}; the model was not asked again"
+        words = f"written to {visible(str(report.path))}; the model was not asked again"
         out.print(Text(f"    accepted: {', '.join(map(visible, report.accepted))}; {words}"))
         return
     for cause in report.drift.causes:
@@ -132,7 +132,7 @@ def show_report(out: Console, report: Report) -> None:
 def show_summary(out: Console, reports: Sequence[Report], errors: int) -> None:
     """Print the count of all verdicts."""
     good = sum(report.ok for report in reports)
-    words = [_counted(len(reports) + errors, "session"), f"{good} ok"]
+    words = [counted(len(reports) + errors, "session"), f"{good} ok"]
     accepted = sum(report.verdict == "accepted" for report in reports)
     if accepted:
         words.append(f"{accepted} of them accepted")
@@ -144,7 +144,8 @@ def show_summary(out: Console, reports: Sequence[Report], errors: int) -> None:
     out.print(Text(f"{', '.join(words)} in {seconds:.2f} s", style="bold"))
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """A number with its noun."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 

@@ -260,7 +260,7 @@ def test_the_command_fails_for_errors_only(good: Path, tmp_path: Path) -> None:
     """Its exit code, its words, its JSON, and its fix."""
     run = CliRunner().invoke
     fine = run(main, ["lint", str(good)])
-    assert (fine.exit_code, "1 files: 0 errors, 0 warnings" in fine.output) == (0, True)
+    assert (fine.exit_code, "1 file: 0 errors, 0 warnings" in fine.output) == (0, True)
     reply = interaction(FIRST, json.dumps(record(f"your key is {KEY}")))
     path = cassette(tmp_path / "c.yaml", reply)
     bad = run(main, ["lint", str(path), "--json"])

@@ -23,7 +23,7 @@ from harness.sessions import github
 from harness.sessions.drift import Cause, Drift
 from harness.sessions.lint import Finding
 from harness.sessions.replay import Report
-from harness.sessions.report import SuiteReport, suite_report
+from harness.sessions.report import ReportedShard, SuiteReport, suite_report
 from harness.sessions.report_page import report_page
 from harness.sessions.suite import Shard, Unjudged
 from tests.harness.sessions_support import three_steps
@@ -174,6 +174,16 @@ def test_hostile_text_stays_text() -> None:
     assert not [each for each in hrefs if each.startswith("javascript:")]
     (policy,) = [each for each in page.of("meta") if "http-equiv" in each]
     assert "default-src 'none'" in str(policy["content"])
+
+
+def test_hostile_text_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    """Nor does what a merged report says."""
+    report = hostile().model_copy(update={"shard": ReportedShard(number=1, of=1, suite="x")})
+    (tmp_path / "one.json").write_text(json.dumps(report.as_json()), encoding="utf-8")
+    done = agentrig("report", "merge", tmp_path / "one.json")
+    assert done.exit_code == 1
+    assert "onerror" in done.output
+    assert "\x1b" not in done.output
 
 
 def test_the_page_shows_the_suite(suite: Path, tmp_path: Path) -> None:
