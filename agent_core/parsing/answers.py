@@ -14,7 +14,9 @@ from agent_core.parsing.outcome import Refusal
 from agent_core.parsing.toolset import Toolset
 
 _NO_ACTION = re.compile(
-    r"none|n/?a|null|nil|nothing|[-–—]{1,3}|not[ ](?:needed|required|necessary|applicable)"
+    r"none(?:[ ](?:needed|required|necessary))?|n/?a|null|nil|nothing|[-–—]{1,3}"
+    r"|not[ ](?:needed|required|necessary|applicable)"
+    r"|no[ ]need(?:[ ](?:to[ ]use|for)(?:[ ](?:a|an|any|the))?[ ](?:actions?|tools?))?"
     r"|no[ ](?:further[ ]|more[ ])?(?:actions?|tools?)"
     r"(?:[ ](?:is[ ]|are[ ])?(?:needed|required|necessary))?"
     r"|(?:无|無|没有|沒有|暂无|无需|無需|不需要|不用)(?:再)?(?:调用|使用)?(?:行动|动作|行動|動作|工具|操作)?|不适用|空",

@@ -7,9 +7,12 @@ import re
 from agent_core.parsing.labels import label_at
 
 _FENCE = re.compile(r"(`{3,}+|~{3,}+|'{3}|\"{3})")
-_ELEMENT = re.compile(
-    r"<(example|quote|blockquote|document|context|retrieved|note|pre|code)\b[^<>\n]{0,100}+>"
-)
+ELEMENTS = (
+    "example", "quote", "blockquote", "document", "context", "retrieved", "note", "pre", "code",
+)  # fmt: skip
+"""Markup whose content is data."""
+
+_ELEMENT = re.compile(rf"<({'|'.join(ELEMENTS)})\b[^<>\n]{{0,100}}+>")
 _OPENING = {'"': '"', "“": "”", "「": "」", "『": "』"}
 _ANNOUNCED = re.compile(
     r"(?:\b(?:says?|said|reads?|wrote|quote|example)|说|說|写道|写着|原文|例如|示例|内容)\s*+[:：]\s*+\Z",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from agent_core.messages import FinalAnswer, Ignored
+from agent_core.parsing.blocks import past_block
 from agent_core.parsing.ending import clean_answer, residue, turn_in
 from agent_core.parsing.labelled import LabelReader
 from agent_core.parsing.labels import LABEL_HEAD, line_before, line_end
@@ -138,6 +139,10 @@ class ReplyPass:
                 raise Refusal("too_large", f"thinking is closed more than {_MAX_RESTARTS} times")
             self._at.end_thinking(end)
             return end, True
+        if kind == "data":
+            self._at.prose = True
+            self._at.data_end = past_block(self._text, at)
+            return self._at.data_end, False
         return self._tag(at, tag, at_start=at_start)
 
     def _tag(self, at: int, tag: str, *, at_start: bool) -> Step:

@@ -22,6 +22,7 @@ _LITERALS: dict[str, JsonValue] = {
 }  # fmt: skip
 _NOT_FINITE = frozenset({"nan", "infinity", "inf", "+inf", "-inf", "+infinity", "-infinity"})
 _NO_VALUE = frozenset({"undefined", "nil", "none", "void"}) | _NOT_FINITE
+_CUT_SHORT = ("true", "false", "null")  # the beginning of one is no word of its own
 _FULL_WIDTH = str.maketrans("０１２３４５６７８９．－＋", "0123456789.-+")
 
 
@@ -67,4 +68,5 @@ def bare_value(text: str, pos: int) -> str:
     found = _BARE_VALUE.match(text, pos)
     words = found.group() if found else ""
     parts = {part.lower() for part in words.split(" ", 1)[0].split(".")}
-    return "" if parts & _NO_VALUE or not words[:1].isalpha() else words
+    cut = len(words) > 1 and any(each.startswith(words.lower()) for each in _CUT_SHORT)
+    return "" if parts & _NO_VALUE or cut or not words[:1].isalpha() else words

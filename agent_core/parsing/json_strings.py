@@ -135,7 +135,6 @@ class StringReader:
         value = "".join(parts)
         if inner:
             self._judge_inner(pos, end, inner, is_key=is_key, labelled=labelled)
-            self._log.add("inner_quotes", pos, text[pos : end + 1], value)
         self._judge(pos, end, value, escapes)
         return value, end + 1
 
@@ -156,6 +155,7 @@ class StringReader:
         if labelled or (len(inner) % 2 and at_end):
             raise Refusal("truncated", f"the string at {pos} may be cut, or runs on over a label")
         self._pair_up(pos, inner)
+        self._log.add("inner_quotes", pos, self._text[pos : end + 1], self._text[pos + 1 : end])
 
     def _judge(self, pos: int, end: int, value: str, escapes: str) -> None:
         if "kept" in escapes and "letter" in escapes:

@@ -59,7 +59,8 @@ _HEAD = (
 _WORD = "|".join(f"(?P<w{index}>{pattern})" for index, (*_, pattern) in enumerate(_WORDS))
 _TAIL = (
     _WORD_END + r"`?"
-    r"(?:[ \t]*+(?P<number>[#№]?[0-9０-９]{1,3}+)(?![\w.]))?+"  # number
+    r"(?:[ \t]*+(?P<number>[#№]?[0-9０-９]{1,3}+|[一二三四五六七八九十]{1,2}+)"  # number
+    r"(?![\w.]))?+"
     r"(?:[ \t]*+[（(\[][^()（）\[\]\n:：]{1,20}+[)）\]])?+"  # translation
     r"(?:[ \t]*+[/|]?[ \t]*+(?:thought|action(?:[ ]input)?|observation|final[ ]answer"
     r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))"

@@ -1,9 +1,10 @@
-"""Where thinking blocks and the tags of calls stand in a reply, found with `str.find` alone."""
+"""Where thinking, blocks of data and tags of calls stand in a reply, with `str.find` alone."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from agent_core.parsing.blocks import ELEMENTS
 from agent_core.parsing.notations import TAGS
 
 _WORDS = ("think", "thinking", "thought", "reasoning")
@@ -13,10 +14,11 @@ _THINKING = {
     for word in (name, name.title(), name.upper())
     for left in ("", " ")
     for right in ("", " ")
-} | {"[THINK]": "[/THINK]", "◁think▷": "◁/think▷"}
+} | {"[THINK]": "[/THINK]", "◁think▷": "◁/think▷", "&lt;think&gt;": "&lt;/think&gt;"}
+_DATA = tuple(f"<{name}>\n" for name in ELEMENTS)
 _QUOTES = "`\"'“‘「『"
 
-PlaceKind = Literal["open", "close", "tag"]
+PlaceKind = Literal["open", "close", "tag", "data"]
 
 
 class Places:
@@ -29,8 +31,9 @@ class Places:
             *((tag, "open") for tag in _THINKING),
             *((tag, "close") for tag in set(_THINKING.values())),
             *((tag, "tag") for tag in TAGS),
+            *((tag, "data") for tag in _DATA),
         ]
-        may_hold = "<" in text or "[" in text or "◁" in text
+        may_hold = "<" in text or "[" in text or "◁" in text or "&lt;" in text
         found = ((tag, kind, text.find(tag)) for tag, kind in kinds) if may_hold else ()
         self._next: list[tuple[str, PlaceKind, int]] = [item for item in found if item[2] >= 0]
 

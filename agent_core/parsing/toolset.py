@@ -11,7 +11,7 @@ from agent_core.parsing.outcome import Refusal, snippet
 
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u2060-\u2064\ufeff\u202a-\u202e\u2066-\u2069\u00ad]")
 _NAME_LIMIT = 200  # longer texts are no names
-_WRAPPING = "`\"'“”‘’＂*「」【】[]<> \t\r\u00a0\u3000"
+_WRAPPING = "`\"'“”‘’＂*「」【】《》[]<> \t\r\u00a0\u3000"
 _TRAILING = ".。:：,，;；!！"
 _NAMESPACE = re.compile(r"(?:functions?|tools?|default_api|api)[.:/]")
 _NUMBERED = re.compile(

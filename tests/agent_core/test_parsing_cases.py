@@ -125,8 +125,9 @@ def test_no_label_of_the_variants_survives_in_an_observation() -> None:
     disarmed = 0
     for case in rows("variants.jsonl"):
         tools = case.get("tools", TOOLS)
-        if case["row"] in {"L9", "C7"} or not by_label(case["text"], tools):
-            continue  # a whole reply in a string, or an answer in JSON: no label at a line's start
+        whole = case["row"] in {"L9", "C7"} or case["text"].startswith("{")
+        if whole or not by_label(case["text"], tools):
+            continue  # a reply in a string, or an answer in JSON: no label at a line's start
         assert not by_label(inert(case["text"]), tools), case["text"]
         disarmed += 1
     assert disarmed > 500
