@@ -116,7 +116,15 @@ _SHAPES = (
         re.compile(rf"{_EDGE}(?:[srp]k[_\-]|xox[a-z]-)(?=[A-Za-z_\-]{{0,99}}\d)[\w\-]{{8,}}"),
     ),
     _Shape(("akia", "asia"), re.compile(r"(?:AKIA|ASIA)[0-9A-Z]{12,}")),
-    _Shape(("ltai",), re.compile(r"LTAI[0-9A-Za-z]{12,}")),
+    _Shape(("ltai", "akid"), re.compile(r"(?:LTAI|AKID)[0-9A-Za-z]{12,}")),
+    _Shape(("gocspx-", "hvs."), re.compile(r"(?:GOCSPX-|hvs\.)[A-Za-z0-9_\-]{16,}")),
+    _Shape(("ms-",), re.compile(rf"{_EDGE}ms-[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}")),
+    _Shape((":aa",), re.compile(r"(?<=[0-9]{8}):(?P<secret>AA[A-Za-z0-9_\-]{30,})")),
+    _Shape((".",), re.compile(r"(?<=[0-9a-f]{32})\.(?P<secret>[A-Za-z0-9]{16})(?![A-Za-z0-9])")),
+    _Shape(
+        ("hooks.slack.com/services/", "/api/webhooks/"),
+        re.compile(r"(?i:hooks\.slack\.com/services|/api/webhooks)/(?P<secret>[\w/\-]{16,})"),
+    ),
     _Shape(("aiza", "ya29."), re.compile(r"(?:AIza|ya29\.)[A-Za-z0-9_\-]{20,}")),
     _Shape(("sg.",), re.compile(r"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}")),
     _Shape(
@@ -148,7 +156,8 @@ _SHAPES = (
         ("authorization",),
         re.compile(
             rf"(?i:authorization){_SEPARATOR}"
-            rf"{_QUOTED}|(?P<bare>{_NEW}(?:[A-Za-z]{{1,16}}[ \t]{{1,4}})?+{_NEW}"
+            rf"{_QUOTED}|(?P<digest>(?i:digest)[ \t][^\r\n]{{4,}})"
+            rf"|(?P<bare>{_NEW}(?:[A-Za-z]{{1,16}}[ \t]{{1,4}})?+{_NEW}"
             r"[^\s\"'\\,;]{4,}))"
         ),
         unsure=True,
@@ -171,6 +180,24 @@ _SHAPES = (
             rf"(?i:{_WEAK_KEY}){_SEPARATOR}(?:\\{{0,8}}[\"'](?P<quoted>{_BARE}{{8,}})"
             rf"|(?P<bare>(?=[^\s\"']{{0,99}}\d){_BARE}{{8,}}))"
         ),
+    ),
+    _Shape(  # <password>…</password>
+        ("key>", "word>", "passwd>", "phrase>", "pwd>", "secret>", "token>", "credential"),
+        re.compile(
+            r"(?i:(?:key|word|passwd|phrase|pwd|secret|token|credentials?))>"
+            r"(?P<secret>[^<>\s][^<>]{3,200})</"
+        ),
+    ),
+    _Shape(  # arguments of a command
+        ("-u ", "--user ", "--user="),
+        re.compile(r"(?<![\w\-])(?:-u|--user)[ =](?P<secret>[^\s:/'\"]{1,64}:[^\s'\"]{4,})"),
+    ),
+    _Shape(
+        ("--",),
+        re.compile(
+            rf"--(?:[a-z]{{1,20}}-){{0,2}}(?i:{_KEY}|token)[ ](?P<bare>(?!-){_BARE}{{4,}})"
+        ),
+        unsure=True,
     ),
     _Shape(  # {"name": "Authorization", "value": …}
         ('"name', '"key'),

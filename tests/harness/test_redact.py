@@ -71,11 +71,40 @@ def test_known_shapes_are_replaced(text: str, expected: str) -> None:
         '{"token": " the", "logprob": -0.1}',
         "sha256:9b93525e75865a86eaa7ac364fcb24e7d96b7f7e92855d710cfb0025a9d68e70",
         "/usr/lib/python3/dist-packages/requests/adapters.py",
+        "ls --user bob; id -u; run --key-file x --token-limit 5; git log --author a:b",
+        "<keyboard>qwerty</keyboard> <b>word</b> 12345678:AA",
+        "9b93525e75865a86eaa7ac364fcb24e7.tar.gz and e7d96b7f7e92855d710cfb0025a9d68e.parquet",
     ],
 )
 def test_innocent_text_stays(text: str) -> None:
     """What only resembles a secret is left alone."""
     assert redactor.text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("https://hooks.slack.com/services/T0AAAAAAA/B0AAAAAAA/abcdEFGH", "T0AAAAAAA"),
+        ("https://discord.com/api/webhooks/123456789012345678/abcDEF-ghiJKL", "abcDEF-ghiJKL"),
+        ("bot 123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw9", "AAHdqTcvCH1vGWJ"),
+        ("curl -u admin:S3cretPass http://h", "S3cretPass"),
+        ("0123456789abcdef0123456789abcdef.AbCdEfGhIjKlMnOp", "AbCdEfGhIjKlMnOp"),
+        ('Authorization: Digest username="bob", response="6629fae49393a0"', "6629fae49393a0"),
+        ("<db><password>open sesame</password></db>", "sesame"),
+        ("tool --db-password S3cret123 --verbose", "S3cret123"),
+        ("GOCSPX-abcdefghijklmnopqrstuvwx", "abcdefghijkl"),
+        ("hvs.CAESIJabcdefghijklmnop1234", "CAESIJabcdef"),
+        ("ms-0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d", "0a1b2c3d-4e5f"),
+        ("AKIDabcdefghijklmnop1234", "abcdefghijkl"),
+        ('{"name": "X-Api-Key", "value": "correct horse"}', "correct horse"),
+        (json.dumps(json.dumps({"key": "db_password", "value": "zxcv"})), "zxcv"),
+    ],
+)
+def test_shapes_that_an_attack_found(text: str, secret: str) -> None:
+    """In both nets: what is kept, and what the agent itself says."""
+    for clean in (redactor.text(text), scrub(text)):
+        assert secret not in clean
+        assert "***" in clean
 
 
 @pytest.mark.parametrize(
