@@ -47,10 +47,12 @@ def system_prompt(
     parts: list[str]
     if protocol == "native":  # the server's template describes the tools
         parts = [texts.intro_native]
-    else:
+    elif tools:
         how = texts.how if protocol == "react-json" else texts.how_labels
-        lines = _tool_list(tools.values(), texts) or [texts.no_tools]
+        lines = _tool_list(tools.values(), texts)
         parts = [texts.intro, "\n".join([texts.tools, *lines]), how, texts.rules]
+    else:  # a small model that is shown how to act, acts
+        parts = [texts.toolless]
     parts += [f"{texts.example}\n{each}" for each in examples]
     if extra:
         parts.append(extra)

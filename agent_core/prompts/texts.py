@@ -19,7 +19,7 @@ class Texts:
     colon: str
     intro: str
     intro_native: str
-    no_tools: str
+    toolless: str
     tools: str
     required: str
     optional: str
@@ -49,7 +49,11 @@ EN = Texts(
         "You answer questions with the help of tools. Call a tool when you need a fact or a "
         "calculation. Once you have the results, answer the question in plain words."
     ),
-    no_tools="(no tools)",
+    toolless=(
+        "You answer questions, in exactly this form:\n"
+        "Thought: how you come to the answer\n"
+        "Final Answer: the answer"
+    ),
     tools="Tools:",
     required="required",
     optional="optional",
@@ -106,7 +110,7 @@ ZH = Texts(
     intro_native=(
         "你借助工具回答问题。需要事实或计算时就调用工具；得到结果后，用通俗的话回答问题。"
     ),
-    no_tools="（没有工具）",
+    toolless="你回答问题，只用下面的形式：\n思考：怎样得出答案\n最终答案：答案",
     tools="工具：",
     required="必填",
     optional="可选",

@@ -16,7 +16,7 @@ from agent_core.prompts import TEXTS, Texts
 from harness.sessions.exchange import canonical_json, json_body
 
 _EN = TEXTS["en"]
-_SENTENCES = ("how", "how_labels", "rules", "intro_native", "intro", "no_tools", "tools")
+_SENTENCES = ("how", "how_labels", "rules", "intro_native", "intro", "toolless", "tools")
 _LABELS = {
     f"{getattr(texts, each.name)}{texts.colon}": f"{getattr(_EN, each.name)}{_EN.colon}"
     for texts in TEXTS.values()
@@ -28,7 +28,9 @@ _ACTION = re.compile(r"^Action: (\{.*\})$", re.MULTILINE)
 _INPUT = re.compile(r"^Action Input: (\{.*\})$", re.MULTILINE)
 _THOUGHT = re.compile(r"\AThought: .*?^(?=Action: |Final Answer: )", re.MULTILINE | re.DOTALL)
 _HINTS = tuple(
-    hint.partition("{")[0] for texts in TEXTS.values() for hint in (texts.unlabelled, texts.empty)
+    hint.partition("{")[0]
+    for texts in TEXTS.values()
+    for hint in (texts.unlabelled, texts.empty, texts.empty_native)
 )
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _LATIN = re.compile(r"[A-Za-z]")
@@ -46,7 +48,7 @@ def style_of(system: str) -> Style | None:
     for language, texts in TEXTS.items():
         if texts.intro_native in system:
             return Style("native", language)
-        if texts.how in system:
+        if texts.how in system or texts.toolless in system:  # without tools, both are one
             return Style("react-json", language)
         if texts.how_labels in system:
             return Style("react-labels", language)

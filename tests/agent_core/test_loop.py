@@ -21,13 +21,14 @@ from agent_core.messages import (
     Hit,
     Language,
     Message,
+    Protocol,
     Reply,
     RunResult,
     ToolCall,
     Usage,
 )
 from agent_core.models import ScriptedModel
-from agent_core.prompts import worked_turns
+from agent_core.prompts import TEXTS, worked_turns
 from agent_core.tools import FunctionCallExecutor, FunctionDefinition, define
 
 SEARCH = (
@@ -166,6 +167,14 @@ class TestAnswers:
         assert "2 + 2 是几?" in hint
         assert "Thought" not in hint
         assert "思考" not in hint
+
+    @pytest.mark.parametrize("protocol", ["react-json", "react-labels"])
+    def test_an_agent_without_tools_is_not_shown_how_to_act(self, protocol: Protocol) -> None:
+        """The prompt holds the form of an answer and of nothing else."""
+        for language, texts in TEXTS.items():
+            prompt = Agent(ScriptedModel(()), protocol=protocol, language=language).system_prompt
+            assert f"{texts.final_answer}{texts.colon}" in prompt
+            assert texts.action not in prompt
 
     def test_an_answer_that_was_cut_says_so(self) -> None:
         """It is an answer, but a reader must know that there is no end to it."""
