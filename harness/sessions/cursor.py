@@ -24,6 +24,7 @@ from harness.sessions.exchange import (
     json_body,
 )
 from harness.sessions.format import SessionFile, Take
+from harness.sessions.parts import common_start
 from harness.sessions.player import Player
 from harness.sessions.scrubbing import scrub_request
 
@@ -111,7 +112,7 @@ class Cursor:
         ]  # fmt: skip
         if not same_route:
             return None
-        score = {n: _common_start(_messages(self.requests[n]), messages) for n in same_route}
+        score = {n: common_start(_messages(self.requests[n]), messages) for n in same_route}
         best = max(same_route, key=lambda n: (score[n], not self.used[n], -n))
         return score[best], best
 
@@ -185,8 +186,3 @@ def _messages(form: Request) -> list[JsonObject]:
     body = json_body(form.body)
     messages = body.get("messages") if isinstance(body, dict) else None
     return messages if isinstance(messages, list) else []
-
-
-def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
-    length = min(len(one), len(other))
-    return next((n for n in range(length) if one[n] != other[n]), length)

@@ -19,7 +19,7 @@ from harness.sessions.exchange import (
 )
 from harness.sessions.format import ToolDefinition
 from harness.sessions.styles import Style, is_question, plain_message, plain_system, style_of
-from harness.sessions.volatile import hidden
+from harness.sessions.volatile import changed_lines, changed_texts
 
 Kind = Literal[
     "body", "description", "history", "message", "model", "option", "order", "protocol", "schema",
@@ -182,7 +182,7 @@ def _compare_system(old: str, new: str, tools: Sequence[ToolDefinition]) -> Iter
     for name in dict.fromkeys([*old_blocks, *new_blocks]):
         before, after = old_blocks.get(name), new_blocks.get(name)
         yield from _changed("tool_text", f"system text on tool `{name}`", before, after, name)
-    for before, after in _changed_lines(old_text, new_text):
+    for before, after in changed_lines(old_text, new_text):
         yield Difference("system", "system text", before, after)
     common = [name for name in old_blocks if name in new_blocks]
     reordered = [name for name in new_blocks if name in old_blocks]
@@ -219,31 +219,9 @@ def _split_system(text: str, tools: Sequence[ToolDefinition]) -> tuple[str, dict
     return "\n".join(rest), blocks
 
 
-def _changed_lines(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """The lines that differ; apart from them those in which only times and ids do."""
-    before, after = old.splitlines(), new.splitlines()
-    matcher = SequenceMatcher(
-        None, [hidden(each) for each in before], [hidden(each) for each in after], autojunk=False
-    )
-    gone: list[str] = []
-    come: list[str] = []
-    volatile: list[tuple[str, str]] = []
-    for tag, a, b, c, d in matcher.get_opcodes():
-        if tag != "equal":
-            gone += before[a:b]
-            come += after[c:d]
-        else:
-            pairs = zip(before[a:b], after[c:d], strict=True)
-            volatile += [(was, now) for was, now in pairs if was != now]
-    if gone or come:
-        yield "\n".join(gone), "\n".join(come)
-    if volatile:
-        yield "\n".join(was for was, _ in volatile), "\n".join(now for _, now in volatile)
-
-
 def _compare_messages(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Difference]:
-    start = _common_start(old, new)
-    end = _common_start(old[start:][::-1], new[start:][::-1])
+    start = common_start(old, new)
+    end = common_start(old[start:][::-1], new[start:][::-1])
     before, after = old[start : len(old) - end], new[start : len(new) - end]
     blocks: Sequence[tuple[str, int, int, int, int]]
     if [each.role for each in before] == [each.role for each in after]:
@@ -259,23 +237,16 @@ def _compare_messages(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Diff
             continue
         for was, now in zip(gone, come, strict=True):
             label = now.label if was.label.endswith(" message") else was.label
-            for before_after in _changed_texts(was.text, now.text):
+            for before_after in changed_texts(was.text, now.text):
                 yield Difference("message", label, *before_after)
-
-
-def _changed_texts(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """A text that differs, whole; apart from it the lines in which only times and ids do."""
-    if old != new:
-        yield old, new
-    if hidden(old) != hidden(new):
-        yield from [each for each in _changed_lines(old, new) if hidden(each[0]) == hidden(each[1])]
 
 
 def _listed(messages: Sequence[Said]) -> str:
     return "\n".join(f"{each.label}: {each.text}" for each in messages)
 
 
-def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
+def common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many of their first items are equal."""
     length = min(len(one), len(other))
     return next((i for i in range(length) if one[i] != other[i]), length)
 

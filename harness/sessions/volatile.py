@@ -1,8 +1,10 @@
-"""Times, ids and the like: what differs from run to run and says nothing."""
+"""Times, ids and the like differ from run to run and say nothing: they are told apart."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
 
 _VOLATILE = (
     ("TIME", re.compile(
@@ -33,3 +35,33 @@ def mask_of(before: str | None, after: str | None) -> str | None:
         if before == after:
             return "|".join(needed)
     return None
+
+
+def changed_lines(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """The lines that differ; apart from them those in which only times and ids do."""
+    before, after = old.splitlines(), new.splitlines()
+    matcher = SequenceMatcher(
+        None, [hidden(each) for each in before], [hidden(each) for each in after], autojunk=False
+    )
+    gone: list[str] = []
+    come: list[str] = []
+    volatile: list[tuple[str, str]] = []
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            gone += before[a:b]
+            come += after[c:d]
+        else:
+            pairs = zip(before[a:b], after[c:d], strict=True)
+            volatile += [(was, now) for was, now in pairs if was != now]
+    if gone or come:
+        yield "\n".join(gone), "\n".join(come)
+    if volatile:
+        yield "\n".join(was for was, _ in volatile), "\n".join(now for _, now in volatile)
+
+
+def changed_texts(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """A text that differs, whole; apart from it the lines in which only times and ids do."""
+    if old != new:
+        yield old, new
+    if hidden(old) != hidden(new):
+        yield from [each for each in changed_lines(old, new) if hidden(each[0]) == hidden(each[1])]
