@@ -101,9 +101,10 @@ def _stop(run: TraceSpan) -> Iterator[Finding]:
     if reason == "final_answer":
         return
     step = run.attributes.get(semconv.FAILED_STEP)
-    if step is None:  # an exception: the step it passed through is marked
-        failed = [each for each in run.find("harness.step") if each.failed]
-        step = failed[-1].attributes.get(semconv.STEP_INDEX) if failed else None
+    if step is None:  # an exception has marked the step it passed through; others end the last
+        steps = run.find("harness.step")
+        last = [each for each in steps if each.failed] or steps
+        step = last[-1].attributes.get(semconv.STEP_INDEX) if last else None
     text = f"the run ended with {reason or 'no stop reason'}"
     why = run.attributes.get(semconv.ERROR_MESSAGE) or run.error.partition(": ")[2] or run.error
     text += f" ({why})" if why and reason not in {why, why.partition(" ")[0]} else ""

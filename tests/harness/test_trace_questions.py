@@ -43,8 +43,11 @@ def _model_error(plans: list[PlannedStep], at: int, data: st.DataObject) -> dict
 def _max_steps(plans: list[PlannedStep], at: int, data: st.DataObject) -> dict[str, Any]:
     del plans[at:]
     reason = data.draw(
-        st.sampled_from([StopReason.MAX_STEPS, StopReason.TIME_LIMIT, StopReason.TOKEN_LIMIT])
-    )
+        st.sampled_from([
+            StopReason.MAX_STEPS, StopReason.TIME_LIMIT, StopReason.TOKEN_LIMIT,
+            StopReason.EMPTY_REPLIES, StopReason.CANCELLED,
+        ])
+    )  # fmt: skip
     return {"stop": reason, "cause": reason.value}
 
 
