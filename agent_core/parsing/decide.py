@@ -61,8 +61,9 @@ class ReplyPass:
         while True:
             at = skip_space(text, pos)
             end = tag_at(text, at)
-            known = is_foreign(text, at) or any(text.startswith(tag, at) for tag in TAGS)
-            if end == at or text[at + 1] not in "|｜" or known:
+            if end == at or text[at + 1] not in "|｜" or is_foreign(text, at):
+                return pos
+            if any(text.startswith(tag, at) for tag in TAGS):
                 return pos
             pos = end + len("assistant") if text.startswith("assistant", end) else end
             self._at.begin = pos

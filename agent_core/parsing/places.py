@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Literal
 
 from agent_core.parsing.blocks import ELEMENTS
@@ -19,6 +21,16 @@ _DATA = tuple(f"<{name}>\n" for name in ELEMENTS)
 _QUOTES = "`\"'“‘「『"
 
 PlaceKind = Literal["open", "close", "tag", "data"]
+_KINDS: tuple[tuple[Iterable[str], PlaceKind], ...] = (
+    (_THINKING, "open"),
+    (sorted(set(_THINKING.values())), "close"),
+    (TAGS, "tag"),
+    (_DATA, "data"),
+)
+_BY_PREFIX: dict[str, list[tuple[str, PlaceKind]]] = {}
+for _tags, _kind in _KINDS:
+    for _tag in _tags:
+        _BY_PREFIX.setdefault(_tag[:2], []).append((_tag, _kind))
 
 
 class Places:
@@ -27,15 +39,21 @@ class Places:
     def __init__(self, text: str) -> None:
         self._text = text
         self._missing: set[str] = set()  # closing tags that the rest does not hold
-        kinds: list[tuple[str, PlaceKind]] = [
-            *((tag, "open") for tag in _THINKING),
-            *((tag, "close") for tag in set(_THINKING.values())),
-            *((tag, "tag") for tag in TAGS),
-            *((tag, "data") for tag in _DATA),
-        ]
-        may_hold = "<" in text or "[" in text or "◁" in text or "&lt;" in text
-        found = ((tag, kind, text.find(tag)) for tag, kind in kinds) if may_hold else ()
-        self._next: list[tuple[str, PlaceKind, int]] = [item for item in found if item[2] >= 0]
+        self._first = tuple(
+            (tag, kind, at)
+            for prefix, tags in _BY_PREFIX.items()
+            if prefix in text
+            for tag, kind in tags
+            if (at := text.find(tag)) >= 0
+        )
+        self._next: Sequence[tuple[str, PlaceKind, int]] = self._first
+
+    def again(self) -> Places:
+        """The same places once more, from the beginning."""
+        other = copy(self)
+        other._missing = set()
+        other._next = self._first
+        return other
 
     def next(self, pos: int) -> tuple[int, str, PlaceKind]:
         """Offset, text and kind of the first special place at or after `pos`.

@@ -37,7 +37,7 @@ class Reading:
         self.native = native
         self.calls = CallReader(text, tools, log, ended=ended)
         self.places = Places(text)
-        self.verdicts = Verdicts(text, ended=ended, cut=cut)
+        self.verdicts = Verdicts(text, self.places.again(), ended=ended, cut=cut)
         self.at = Standing(text)
         self._observed = text.find(_OBSERVED)
 

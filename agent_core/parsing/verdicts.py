@@ -53,15 +53,16 @@ class Verdicts:
 
     Args:
         text: the reply.
+        places: its places, read from the beginning for these decisions alone.
         ended: the server said that the reply is whole.
         cut: the server said that the reply was cut at the token limit.
     """
 
-    def __init__(self, text: str, *, ended: bool, cut: bool) -> None:
+    def __init__(self, text: str, places: Places, *, ended: bool, cut: bool) -> None:
         self._text = text
         self._ended = ended
         self._cut = cut
-        self._closes = Places(text)
+        self._closes = places
 
     def answer(self, label: Label, standing: Standing) -> Decided | Thinking:
         """The answer under its label."""

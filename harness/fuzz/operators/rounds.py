@@ -100,7 +100,7 @@ def quoted(draft: Draft) -> None:
 
 @operator("Q2", "labels and tags inside a string",
           on=REACT | {"hermes", "json", "mistral", "native"},
-          touches="value quotes", uses="json", needs="string")  # fmt: skip
+          touches="value quotes newline", uses="json", needs="string")  # fmt: skip
 def inside_string(draft: Draft) -> None:
     """The string is kept whole, and nothing in it is read."""
     name, arguments = draft.decoy("ran_quoted")
