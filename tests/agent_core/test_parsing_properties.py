@@ -10,7 +10,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agent_core.messages import Actions, FinalAnswer, FormatError, ParsedReply, ToolCall
+from agent_core.messages import (
+    Actions,
+    FinalAnswer,
+    FormatError,
+    ParsedReply,
+    Protocol,
+    ToolCall,
+)
 from agent_core.parsing import ReplyScanner, hint_for, loads_tolerant, parse_native, parse_reply
 from agent_core.parsing.hints import _EN, _ZH
 from agent_core.parsing.json_document import JsonDamage
@@ -305,6 +312,48 @@ def test_a_native_call_that_cannot_be_used_is_a_typed_error(
     assert isinstance(parsed.decision, FormatError)
     assert parsed.decision.code == code
     assert "请" in parsed.decision.hint
+
+
+@pytest.mark.parametrize("finish", [None, "length"])
+def test_native_arguments_without_their_closers_run_only_in_a_whole_reply(
+    finish: str | None,
+) -> None:
+    """Closers are added where the server said that the reply is whole, and nowhere else."""
+    call = ToolCall("1", "add", '{"a": "x"')
+    cut = parse_native([call], tools=["add"], finish_reason=finish)
+    assert isinstance(cut.decision, FormatError)
+    assert cut.decision.code == "truncated"
+    for whole in ("stop", "tool_calls"):
+        assert call_of(parse_native([call], tools=["add"], finish_reason=whole)) is not None
+
+
+@pytest.mark.parametrize("protocol", [None, "native", "react-json"])
+@pytest.mark.parametrize(
+    "seen", ["Observation: ok", "观察：好", "<tool_response>ok</tool_response>",
+             "I see <tool_response>ok</tool_response>"]
+)  # fmt: skip
+@pytest.mark.parametrize("call", ["{}", "<tool_call>{}</tool_call>"])
+def test_no_call_runs_after_an_observation_in_prose(
+    protocol: Protocol | None, seen: str, call: str
+) -> None:
+    """Where prose is the answer, an observation in it is still made up."""
+    call = call.replace("{}", '{"name": "add", "arguments": {"a": 1}}')
+    parsed = parse_reply(
+        f"I asked.\n{seen}\n{call}", tools=["add"], protocol=protocol, finish_reason="stop"
+    )
+    assert call_of(parsed) is None
+
+
+def test_a_call_without_its_required_input_is_a_typed_error() -> None:
+    """The hint says what is missing; a tool that needs nothing runs."""
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    tools = {"sky": schema, "tide": {"type": "object", "properties": {}}}
+    for label, empty in (("Action", ""), ("动作", "\n动作输入：无"), ("Action", "\nAction Input:")):
+        missing = parse_reply(f"{label}: sky{empty}", tools=tools, finish_reason="stop").decision
+        assert isinstance(missing, FormatError)
+        assert missing.code == "bad_arguments"
+        assert "city" in missing.hint
+        assert call_of(parse_reply(f"{label}: tide{empty}", tools=tools, finish_reason="stop"))
 
 
 def test_native_text_without_calls_is_the_answer() -> None:
