@@ -105,8 +105,8 @@ def minimize(
     """
     began = time.monotonic()
     factory = built_once(factory)
-    failure = _known_failure(file, factory, check)
     whole = begin(file, factory)
+    failure = _known_failure(file, factory, check)
     work = _Work(whole, factory, failure, began + seconds, progress)
     finished = work.through()
     best = work.best

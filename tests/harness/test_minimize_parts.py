@@ -1,0 +1,96 @@
+"""The parts of minimize: delta debugging, the merge of three, a recording by steps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.minimize.ddmin import ddmin
+from harness.minimize.layout import layout_of
+from harness.minimize.merge import carried_over, merge
+from harness.sessions.cassette import load_session
+from harness.sessions.exchange import Request
+
+CASSETTES = Path(__file__).parents[2] / "cassettes"
+
+messages = st.lists(st.sampled_from("abcdefgh").map(lambda each: {"content": each * 3}), max_size=8)
+
+
+@given(st.sets(st.integers(0, 19), max_size=4))
+def test_ddmin_finds_exactly_what_is_needed(needed: set[int]) -> None:
+    """All that has to be there together is left, in its order, and nothing else."""
+    tried: list[list[int]] = []
+
+    def fails(kept: list[int]) -> bool:
+        tried.append(kept)
+        return needed <= set(kept)
+
+    assert ddmin(range(20), fails) == sorted(needed)
+    assert len(tried) < 200
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 30))
+def test_ddmin_is_minimal(items: list[int], least: int) -> None:
+    """No single element can be taken out of what is left; equal elements are no trouble."""
+    if sum(items) < least:
+        return
+    left = ddmin(items, lambda kept: sum(kept) >= least)
+    assert sum(left) >= least
+    assert all(sum(left) - each < least for each in left)
+
+
+@given(messages, messages, messages)
+def test_merge_of_anything(before: Any, after: Any, value: Any) -> None:
+    """What nobody changed stays, what one side changed is taken."""
+    assert merge(before, after, before) == after
+    assert merge(before, before, value) == value
+    merge(before, after, value)
+
+
+def test_merge_goes_as_deep_as_it_must() -> None:
+    """Two changes of one prompt: a step is gone, and another message was recorded otherwise."""
+    system = {"role": "system", "content": "Tools:\n- sum: adds\n- weather: looks\n\nBe brief."}
+    old = {"role": "system", "content": "Tools:\n- sum: adds up\n- weather: looks\n\nBe brief."}
+    less = {"role": "system", "content": "Tools:\n- sum: adds\n\nBe brief."}
+    question, first, second = ({"role": "user", "content": each} for each in ("q", "one", "two"))
+    other = {"role": "user", "content": "two, as it was"}
+    merged = merge(
+        {"messages": [system, question, first, second], "model": "m"},
+        {"messages": [old, question, first, other], "model": "m", "seed": 1},
+        {"messages": [less, question, second], "model": "m"},
+    )
+    content = "Tools:\n- sum: adds up\n\nBe brief."
+    system = {"role": "system", "content": content}
+    assert merged == {"messages": [system, question, other], "model": "m", "seed": 1}
+
+
+def test_merged_request_says_its_length() -> None:
+    """A body that was merged has another length than either."""
+
+    def request(content: str) -> Request:
+        body = json.dumps({"messages": [{"content": content}]}).encode()
+        return Request("POST", "http://h/api/chat", {"Content-Length": [str(len(body))]}, body)
+
+    merged = carried_over(request("a b c"), request("a bb c"), request("a b"))
+    assert json.loads(merged.body) == {"messages": [{"content": "a bb"}]}
+    assert merged.headers == {"Content-Length": [str(len(merged.body))]}
+
+
+@pytest.mark.parametrize("path", sorted(CASSETTES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_recording_comes_apart(path: Path) -> None:
+    """Each request belongs to one step, to the end of a turn, or to none; each call to a step."""
+    file = load_session(path)
+    layout = layout_of(file)
+    assert layout is not None
+    assert file.session is not None
+    takes = [take for step in layout.steps for take in step.takes]
+    takes += [take for ending in layout.endings for take in ending]
+    outside = {number for number, take in enumerate(file.takes) if take.within is None}
+    assert sorted([*takes, *layout.others]) == sorted(outside)
+    calls = [call for step in layout.steps for call in step.calls]
+    assert calls == list(range(len(file.session.tape)))
