@@ -110,6 +110,12 @@ class SentenceTransformerEmbedder:
             from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes seconds
         except ImportError:
             raise RetrievalError(f"sentence-transformers is not here; {_INSTALL}") from None
-        return SentenceTransformer(
-            source, device=self._device, local_files_only=Path(source).is_dir()
-        )
+        try:
+            return SentenceTransformer(
+                source, device=self._device, local_files_only=Path(source).is_dir()
+            )
+        except (OSError, ValueError) as error:
+            raise RetrievalError(
+                f"expected the directory or hub name of a sentence-transformers model, got "
+                f"{source!r}, which cannot be loaded: {' '.join(str(error).split())[:200]}"
+            ) from None

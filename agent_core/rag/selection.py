@@ -41,7 +41,10 @@ def _equality(where: Mapping[str, JsonValue]) -> Callable[[Chunk], bool]:
 
 
 def best_rows(scores: NDArray[np.float32], top_k: int) -> list[tuple[int, float]]:
-    """Rows with the highest scores, best first; equal scores in the order of the rows."""
+    """Rows with the highest scores, best first; equal scores in the order of the rows.
+
+    The array may be used up: what was found is struck out.
+    """
     count = scores.shape[0]
     if top_k <= _FEW:
         return _few_best(scores, min(top_k, count))
@@ -54,14 +57,12 @@ def best_rows(scores: NDArray[np.float32], top_k: int) -> list[tuple[int, float]
 
 
 def _few_best(scores: NDArray[np.float32], top_k: int) -> list[tuple[int, float]]:
-    """To look for the highest again and again is quicker than to sort out the others."""
+    """To look for the highest again and again is quicker than to sort out the rest."""
     found: list[tuple[int, float]] = []
     for _ in range(top_k):
         row = int(scores.argmax())
-        found.append((row, float(scores[row])))
+        found.append((row, scores.item(row)))
         scores[row] = -math.inf
-    for row, score in found:
-        scores[row] = score
     return found
 
 

@@ -149,6 +149,11 @@ def retrieval_command(
                     "--tune and --queries share questions: a weight must not be learned on the set "
                     "that is scored; split it"
                 )
+            if set(retrievers) == {"bm25"}:
+                raise ConfigError(
+                    "--tune weighs words against vectors: add a --retriever that has vectors, "
+                    "e.g. minilm-onnx"
+                )
             for name, chunker in setups:
                 if name != "bm25":
                     dense = name.removeprefix("hybrid:")

@@ -25,7 +25,7 @@ from agent_core.events import (
     watching,
 )
 from agent_core.gears import Embedder
-from agent_core.messages import Hit, JsonObject
+from agent_core.messages import Chunk, Hit, JsonObject
 from agent_core.rag import (
     CrossEncoderReranker,
     DenseRetriever,
@@ -218,7 +218,13 @@ def tune(
 ) -> Tuning:
     """Learn what words should count beside an embedder, from labelled questions."""
     chunks = chunk_with(chunker, documents)
-    dense, lexical = DenseRetriever(embedder(name), chunks), LexicalRetriever(chunks)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmbeddingWarning)  # `measure` has told them
+        return _tune(embedder(name), chunks, questions)
+
+
+def _tune(embedder: Embedder, chunks: Sequence[Chunk], questions: Sequence[Question]) -> Tuning:
+    dense, lexical = DenseRetriever(embedder, chunks), LexicalRetriever(chunks)
     cases = []
     for question in questions:
         right = frozenset(

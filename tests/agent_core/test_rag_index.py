@@ -54,6 +54,46 @@ def test_ties_keep_the_order_of_adding() -> None:
     assert ids(index, np.ones(4, np.float32), 7) == [str(n) for n in range(7)]
 
 
+@pytest.mark.parametrize("top_k", [1, 5, 16, 17, 40])
+@pytest.mark.parametrize("dimension", [3, 24, 384])
+def test_equal_vectors_score_alike_wherever_they_stand(dimension: int, top_k: int) -> None:
+    """Among others, after deletions, behind a filter: neither row nor company change a score."""
+    random = np.random.default_rng(5)
+    vectors = random.normal(size=(1_003, dimension))
+    same = list(range(7, 1_003, 41))
+    vectors[same] = vectors[0]
+    index = VectorIndex("m")
+    index.add([chunk(str(n), "t", even=n % 2 == 0) for n in range(1_003)], vectors)
+    equal = [str(n) for n in (0, *same)]
+    hits = index.search(3 * vectors[0], top_k)
+    assert [hit.chunk.id for hit in hits][: len(equal)] == equal[:top_k]
+    assert len({hit.score for hit in hits[: len(equal)]}) == 1
+    index.delete(["0", "1", "48"])
+    rest = [each for each in equal if each not in {"0", "48"}]
+    assert ids(index, vectors[0], top_k)[: len(rest)] == rest[:top_k]
+    even = [each for each in rest if int(each) % 2 == 0]
+    assert ids(index, vectors[0], top_k, where={"even": True})[: len(even)] == even[:top_k]
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30, 1e-42, 3e38])
+def test_a_vectors_length_does_not_matter(scale: float) -> None:
+    """Even where its square is out of the range of float32."""
+    index = VectorIndex("m")
+    index.add([chunk(str(n), "t") for n in range(3)], scale * np.eye(3))
+    query = scale * np.array([1.0, 0.2, 0.5], dtype=np.float64)
+    hits = index.search(query, 2)
+    assert [hit.chunk.id for hit in hits] == ["0", "2"]
+    assert hits[0].score == pytest.approx(1 / np.sqrt(1.29), abs=1e-3)
+
+
+def test_little_memory_is_taken_beside_the_vectors() -> None:
+    """One row at a time, the spare rows stay few."""
+    index = VectorIndex("m")
+    for n in range(2_000):
+        index.add([chunk(str(n), "t")], np.ones((1, 8)))
+    assert len(index._state.vectors) <= 2_000 * 1.05
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

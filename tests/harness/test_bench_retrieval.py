@@ -92,6 +92,15 @@ def test_mistakes_are_explained(
     assert message in " ".join(done.output.split())
 
 
+def test_words_alone_have_nothing_to_be_weighed_against(corpus: Path, tmp_path: Path) -> None:
+    """To ask for a weight without vectors is a mistake, not a silence."""
+    asked = questions(tmp_path / "q.jsonl", ("rent", "Rent is due"))
+    labels = questions(tmp_path / "l.jsonl", ("when is rent due", "Rent is due"))
+    done = run("--corpus", corpus, "--queries", asked, "--tune", labels)
+    assert done.exit_code == 2
+    assert "add a --retriever" in " ".join(done.output.split())
+
+
 @pytest.mark.parametrize(
     "line", ["{", "[]", '{"query": "x", "source": "a.md", "start": 0, "end": 999}',
              '{"query": "x", "source": "gone.md", "start": 0, "end": 1}',
