@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _RUN = otel_context.create_key("agentrig-run")
 _log = logging.getLogger(__name__)
 
-_ONLY_ON_SPANS = {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.TOOL_DEFINITIONS}
+_ONLY_ON_SPANS = (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.TOOL_DEFINITIONS)
 
 FindRun = Callable[[str], TraceSpan | None]
 
@@ -180,7 +180,7 @@ class RunObserver:
             elif isinstance(event, events.RunStarted):
                 token.bound = structlog.contextvars.bind_contextvars(run_id=run.id)
                 run.silent = not span.is_recording() and run.logger is None
-                _record(token, "run.start", "info", opened.attributes)
+                _record(token, "run.start", "info", dict(opened.attributes))
         except BaseException:  # Ctrl-C in here: nobody would get the token that ends the span
             span.end()
             _restore(token)
@@ -198,24 +198,27 @@ class RunObserver:
         if run.logger is None and not run.measured:
             return
         everything = {**token.attributes, **attributes, "ms": round(seconds * 1_000, 3)}
-        _record(token, record, level, everything)
         if run.measured:
             self._metrics.record(token.event, everything, seconds)
+        _record(token, record, level, everything)
 
 
-def _record(token: _Open, event: str, level: str, attributes: Mapping[str, Attribute]) -> None:
+def _record(token: _Open, event: str, level: str, fields: dict[str, Any]) -> None:
+    """Write a record; what else belongs into it is added to these fields."""
     run = token.run
     if run.logger is None:
         return
-    fields: dict[str, Any] = {"run_id": run.id, "step": run.step}
+    if run.capture.on:  # the trace has them; a record is one line
+        for key in _ONLY_ON_SPANS:
+            fields.pop(key, None)
+    fields["run_id"] = run.id
+    fields["step"] = run.step
     span = token.span.get_span_context()
     if span.is_valid:
         fields["trace_id"] = f"{span.trace_id:032x}"
         fields["span_id"] = f"{span.span_id:016x}"
-    if run.capture.on:  # the trace has them; a record is one line
-        attributes = {key: attributes[key] for key in attributes if key not in _ONLY_ON_SPANS}
     try:
-        getattr(run.logger, level)(OwnEvent(event), **fields, **attributes)
+        getattr(run.logger, level)(OwnEvent(event), **fields)
     except Exception as error:  # a full disk, a processor of the user's
         _trouble(error)
 
