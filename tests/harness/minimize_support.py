@@ -22,7 +22,7 @@ from agent_core.messages import (
     RunResult,
 )
 from agent_core.parsing import StandardParser
-from agent_core.tools import FunctionCallExecutor, calculator, current_time
+from agent_core.tools import FunctionCallExecutor, FunctionDefinition, calculator, current_time
 from harness.demo.world import get_weather
 from harness.sessions.checks import Call, assert_trajectory
 from harness.sessions.record import Recorded
@@ -33,6 +33,7 @@ CITIES = ("Oslo", "Rome", "Lisbon", "Lima", "Bonn")
 
 def patient(model: ChatModel, *, clock: Clock, **how: Any) -> Agent:
     """A small agent with as many steps as it wants."""
+    tools: list[Callable[..., Any] | FunctionDefinition]
     tools = [get_weather, calculator, current_time(clock)]
     return Agent(model, tools, clock=clock, limits=Limits(max_steps=20), name="patient", **how)
 
