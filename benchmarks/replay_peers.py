@@ -210,7 +210,7 @@ def load(rounds: int) -> Iterator[Row]:
     from vcr.persisters.filesystem import FilesystemPersister
     from vcr.serializers import yamlserializer
 
-    file = SessionFile(None, conversation(110 * MEGABYTES).exchanges)
+    file = SessionFile(None, conversation(137 * MEGABYTES).exchanges)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "big.yaml"
         path.write_text(render_session(file), encoding="utf-8")

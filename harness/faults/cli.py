@@ -89,7 +89,7 @@ def sweep_command(
     if as_json:
         echo_json(report.as_json(), indent=2)
     else:
-        show_sweep(console(), report)
+        show_sweep(console(), report, threshold)
     if annotate:
         for line in sweep_annotations(report, files):
             click.echo(line, err=as_json)

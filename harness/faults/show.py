@@ -14,6 +14,7 @@ from harness.faults.catalogue import FAULTS
 from harness.faults.fault import Group
 from harness.faults.report import FORMULA, SweepReport, of_session, percent
 from harness.faults.verdicts import VIOLATIONS
+from harness.redact import redactor
 from harness.sessions.github import annotation
 from harness.sessions.show import visible
 
@@ -33,11 +34,16 @@ _COLUMNS = {
     "not applicable": "n/a",
     "scripted": "script",
 }
+_LEGEND = (
+    "recov.: the recorded answer; other: another one; stop: none, and a stop reason that says why; "
+    "viol.: what must never happen; n/a: nothing to do the fault to; script: of these, on a "
+    "scripted reply, since the recording did not fit any more"
+)
 _TITLES: Mapping[Group, str] = {"reply": "the reply", "http": "HTTP", "tool": "the tool"}
 _SHOWN = 20  # violations that are shown one by one
 
 
-def show_sweep(out: Console, report: SweepReport) -> None:
+def show_sweep(out: Console, report: SweepReport, threshold: float = 0.0) -> None:
     """Print the matrix by operator and by session, the violations, and the score."""
     matrix = report.matrix()
     for group, title in _TITLES.items():
@@ -46,6 +52,7 @@ def show_sweep(out: Console, report: SweepReport) -> None:
             last = {code: FAULTS[code].about for code in rows}
             out.print(_table(f"fault of {title}", rows, last))
     out.print(_sessions(report))
+    out.print(_LEGEND, style="dim")
     _show_violations(out, report)
     for path, words in report.errors.items():
         out.print(f"NOT SWEPT {path}: {visible(words)}", style="bold red")
@@ -57,6 +64,8 @@ def show_sweep(out: Console, report: SweepReport) -> None:
         style="bold",
     )
     out.print(FORMULA, style="dim")
+    if not report.reaches(threshold):
+        out.print(f"below the threshold of {100 * threshold:.1f} %", style="bold red")
 
 
 def sweep_annotations(report: SweepReport, files: Sequence[Path]) -> Iterator[str]:
@@ -98,6 +107,9 @@ def _show_violations(out: Console, report: SweepReport) -> None:
             f"({row.trial.fault.about}): {judgement.kind}: {VIOLATIONS[judgement.kind]}",
             style="bold red",
         )
-        out.print(f"  {visible(judgement.detail)}")
+        out.print(f"  {visible(redactor.text(judgement.detail))}")
     if len(found) > _SHOWN:
         out.print(f"… and {len(found) - _SHOWN} more; --json lists them all")
+    if found:
+        code = found[0].trial.fault.code
+        out.print(f"see one again: agentrig sweep FILE --operators {code}")

@@ -338,6 +338,7 @@ def test_command_exits_by_violations_and_threshold(recorded: Path) -> None:
     shown = run(main, [*arguments, "--threshold", "0.9"])
     assert shown.exit_code == 1
     assert "recovery score 50.0 % (1 of 2)" in shown.stdout
+    assert "below the threshold of 90.0 %" in shown.stdout
     assert run(main, ["sweep", str(recorded), "--operators", "nonsense"]).exit_code == 2
 
 
