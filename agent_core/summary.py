@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
+from typing import Literal, TypeAlias
 
 from agent_core.budget import current_budget
 from agent_core.context import estimate_prompt, message_text, with_usage
@@ -16,16 +17,19 @@ from agent_core.events import MemoryEnded, MemoryStarted, scope
 from agent_core.gears import ChatModel
 from agent_core.memory import WindowMemory, open_points, said_lines
 from agent_core.messages import JsonValue, Language, Message
-from agent_core.tools.inert import inert
+from agent_core.parsing.labels import label_at
+from agent_core.tools.inert import QUOTE, inert
 
 _KEPT = 64  # summaries that are remembered
 _MESSAGE_CHARS = 1_500  # of one message are summed up
 _SUMMARY_CHARS = 2_000
-_FIGURES = 8  # lines with figures that are kept word for word
-_OPEN_POINTS = 24  # the same for lines that name something open
+_Kept: TypeAlias = Literal["open", "thought", "result"]
+_MOST: dict[_Kept, int] = {"open": 24, "thought": 8, "result": 8}  # lines kept word for word
 _LINE_CHARS = 160
 
+_MARK = re.compile(r"^[>|*\s-]*(?:\d{1,2}[.)、]\s*)?", re.MULTILINE)  # of a quote, of a list
 _FIGURE = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_NAMES = {"thought": "thought", "final": "thought", "action": "action", "input": "action"}
 _TEXTS: dict[Language, dict[str, str]] = {
     "en": {
         "system": "You sum up the first part of a task that is being worked on, for the one who "
@@ -35,6 +39,11 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "task": "The task:",
         "before": "What happened before, summed up:",
         "rounds": "What happened then:",
+        "thought": "it thought",
+        "action": "it asked for",
+        "observation": "it got",
+        "end": "Sum up what happened, in at most 120 words. Do not go on with the task: name only "
+        "what stands above.",
         "header": "Summary of earlier rounds (written by a model):",
         "kept": "Word for word from these rounds:",
     },
@@ -45,6 +54,10 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "task": "任务：",
         "before": "更早的内容（已概括）：",
         "rounds": "随后发生的事：",
+        "thought": "当时想",
+        "action": "当时要求",
+        "observation": "当时得到",
+        "end": "请用最多150字概括发生的事。不要继续做任务：只写上面有的内容。",
         "header": "较早轮次的摘要（由模型写成）：",
         "kept": "这些轮次的原话：",
     },
@@ -54,9 +67,10 @@ _TEXTS: dict[Language, dict[str, str]] = {
 class SummaryMemory(WindowMemory):
     """A history window whose old rounds are summed up by a model.
 
-    Each summary builds on the one before. What the agent itself said to be open, and lines with
-    figures that the summary lacks, follow it word for word. The call is traced and its tokens
-    count; where it fails or gives too much, the template's summary is used.
+    Each summary builds on the one before. What the agent itself said to be open, and lines of
+    thoughts and results with figures that the summary lacks, follow it word for word. The call
+    is traced and its tokens count. Where it fails or gives too much, where it goes on with the
+    task or has figures that nobody found, the template's summary is used.
 
     Args:
         model: may be a smaller one than the agent's.
@@ -134,8 +148,10 @@ class SummaryMemory(WindowMemory):
             if budget:
                 budget.spend(reply.usage, aside=True)
             written = reply.text.strip()[:_SUMMARY_CHARS]
+            if not _is_summary(written, prompt[-1].content):
+                written = ""
             self._remember(keys[-1], written)
-            memory.end(MemoryEnded(len(gone)))
+            memory.end(MemoryEnded(len(gone) if written else 0))
         return written
 
     def _prompt(self, new: Sequence[Message], task: str, before: str | None) -> list[Message]:
@@ -143,8 +159,12 @@ class SummaryMemory(WindowMemory):
         parts = [texts["task"], _quoted(task)]
         if before:
             parts += ["", texts["before"], _quoted(before)]
-        parts += ["", texts["rounds"]]
-        parts += [f"{each.role}:\n{_quoted(message_text(each))}" for each in new]
+        parts += [
+            "",
+            texts["rounds"],
+            *(f"- {line}" for each in new for line in _told(each, texts)),
+        ]
+        parts += ["", texts["end"]]
         return [Message("system", texts["system"]), Message("user", "\n".join(parts))]
 
     def _recall(self, key: str) -> str | None:
@@ -171,25 +191,61 @@ def _digest(task: str) -> str:
     return sha256(task.encode(errors="replace")).hexdigest()
 
 
+def _is_summary(written: str, source: str) -> bool:
+    """Whether a text neither goes on with the task nor holds a figure that nobody found.
+
+    Small models like to play the next rounds, results and all, where they should sum up.
+    """
+    text = _MARK.sub("", written)
+    figures = set(_FIGURE.findall(source))
+    return inert(text) == text and all(each in figures for each in _FIGURE.findall(text))
+
+
+def _told(message: Message, texts: dict[str, str]) -> Iterator[str]:
+    """A message, line by line, in words that no model takes for its own turn."""
+    for line in _cut(message_text(message)).splitlines():
+        label = label_at(line.removeprefix(QUOTE), 0)
+        if label is None:
+            yield line
+            continue
+        name = texts[_NAMES.get(label.kind, "observation")]
+        yield f"{name}: {line.removeprefix(QUOTE)[label.end :].strip()}"
+
+
 def _quoted(text: str) -> str:
-    if len(text) > _MESSAGE_CHARS:
-        text = text[:_MESSAGE_CHARS] + "…"
-    return "\n".join(f"> {line}" for line in text.splitlines())
+    return "\n".join(f"> {line}" for line in _cut(text).splitlines())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MESSAGE_CHARS else text[:_MESSAGE_CHARS] + "…"
 
 
 def _kept_lines(gone: Sequence[Message], summary: str) -> list[str]:
-    """Lines of the agent's thoughts that name something open, or a figure the summary lacks."""
-    is_open: dict[str, bool] = {}  # in the order in which they were said, each once
-    for line in (line for message in gone for line in said_lines(message)):
-        shown = line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + "…"
-        points = list(open_points(line))
-        if points and shown == line:
-            is_open[line] = True
-            continue
-        lost = any(figure not in summary for figure in _FIGURE.findall(line))
-        if lost:
-            is_open[shown] = False
-        is_open |= {point: True for point in points if not lost or point not in shown}
-    open_lines = [line for line, is_it in is_open.items() if is_it][-_OPEN_POINTS:]
-    figures = [line for line, is_it in is_open.items() if not is_it][-_FIGURES:]
-    return [line for line in is_open if line in open_lines or line in figures]
+    """Lines of thoughts that name something open, and lines with a figure the summary lacks."""
+    there = set(_FIGURE.findall(summary))
+    kept: dict[str, _Kept] = {}  # in the order in which they were said, each once
+    for message in gone:
+        for line in said_lines(message):
+            shown = _shortened(line)
+            points = list(open_points(line))
+            if points and shown == line:
+                kept[line] = "open"
+                continue
+            lost = bool(set(_FIGURE.findall(line)) - there)
+            if lost:
+                kept[shown] = "thought"
+            kept |= {point: "open" for point in points if not lost or point not in shown}
+        if message.role != "assistant":
+            for line in message.content.splitlines():
+                label = label_at(line, 0)
+                found = _shortened(line[label.end :].strip() if label else line)
+                if set(_FIGURE.findall(found)) - there:
+                    kept.setdefault(found, "result")
+    last: set[str] = set()
+    for kind, most in _MOST.items():
+        last |= set([line for line, its in kept.items() if its == kind][-most:])
+    return [line for line in kept if line in last]
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + "…"
