@@ -69,9 +69,9 @@ def test_every_visible_case_has_an_acceptable_outcome() -> None:
 
 
 def test_nearly_every_visible_case_has_the_preferred_outcome() -> None:
-    """Recovery is preferred wherever it is safe; 118 of the 121 cases get it."""
+    """Recovery is preferred wherever it is safe; 119 of the 121 cases get it."""
     preferred = sum(score(case)[1] for case in rows("parser_cases.jsonl"))
-    assert preferred >= 118
+    assert preferred >= 119
 
 
 def test_no_wrong_call_and_no_phantom_tool_in_the_visible_cases() -> None:
