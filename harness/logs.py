@@ -7,9 +7,9 @@ tool writes with its own structlog logger, in a thread or not.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, Protocol, Self, cast
 
 import structlog
 from opentelemetry import trace
@@ -27,7 +27,7 @@ Record = MutableMapping[str, Any]
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 
 
-_OWN_KEYS = {"event", "level", "timestamp", "trace_id", "span_id", "run_id", "step", "ms"}
+_ADDED_KEYS = {"event", "level", "timestamp", "trace_id", "span_id"}
 
 
 class _Stream(Protocol):
@@ -82,19 +82,24 @@ def add_ids(_logger: Any, _method: str, record: Record) -> Record:
 
 
 class OwnEvent(str):
-    """The name of an event whose attributes have been redacted before they got here."""
+    """The name of an event whose `fields` have been redacted before they got here."""
 
-    __slots__ = ()
+    fields: Mapping[str, Any]
+
+    def __new__(cls, name: str, fields: Mapping[str, Any]) -> Self:
+        made = super().__new__(cls, name)
+        made.fields = fields
+        return made
 
 
 def redact(_logger: Any, _method: str, record: Record) -> Record:
     """Take secrets out of every key and value."""
-    if not isinstance(record.get("event"), OwnEvent):
+    event = record.get("event")
+    if not isinstance(event, OwnEvent):
         clean: Record = redactor.value(plain(dict(record)))
         return clean
-    for key in record.keys() - _OWN_KEYS:
-        if "." not in key:  # bound by the application
-            record[key] = redactor.value({key: plain(record[key])})[key]
+    for key in record.keys() - event.fields.keys() - _ADDED_KEYS:  # bound by the application
+        record[key] = redactor.value({key: plain(record[key])})[key]
     return record
 
 

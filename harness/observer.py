@@ -218,7 +218,7 @@ def _record(token: _Open, event: str, level: str, fields: dict[str, Any]) -> Non
         fields["trace_id"] = f"{span.trace_id:032x}"
         fields["span_id"] = f"{span.span_id:016x}"
     try:
-        getattr(run.logger, level)(OwnEvent(event), **fields)
+        getattr(run.logger, level)(OwnEvent(event, fields), **fields)
     except Exception as error:  # a full disk, a processor of the user's
         _trouble(error)
 
