@@ -56,7 +56,7 @@ def render_passages(
     for number, hit in enumerate(hits, 1):
         part = _passage(number, hit, hit.chunk.text)
         if not parts and estimate_tokens(part) > left:
-            part = _passage(number, hit, _cut(hit.chunk.text, left - estimate_tokens(part[:80])))
+            part = _beginning(number, hit, left - 1)
         cost = estimate_tokens(part) + 1
         if parts and cost > left:
             break
@@ -103,12 +103,19 @@ def _passage(number: int, hit: Hit, text: str) -> str:
     return without_tags(clean_text("\n".join(lines)))
 
 
-def _cut(text: str, tokens: int) -> str:
-    """The beginning of a text that takes about so many tokens."""
-    low, high = 0, len(text)
+def _beginning(number: int, hit: Hit, tokens: int) -> str:
+    """As much of a passage as takes so many tokens, quoted; a character at least."""
+    text = hit.chunk.text.strip()
+
+    def cut(length: int) -> str:
+        end = hard_cut(text, 0, length, 0)[0]
+        return _passage(number, hit, text[:end].rstrip() + " …")
+
+    low, high = 1, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (
-            (middle, high) if estimate_tokens(text[:middle]) <= tokens else (low, middle - 1)
-        )
-    return text[: hard_cut(text, 0, max(low, 1), 0)[0]].rstrip() + " …"
+        if estimate_tokens(cut(middle)) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return cut(low)

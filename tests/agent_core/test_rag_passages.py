@@ -37,6 +37,11 @@ def test_the_budget_is_kept() -> None:
         assert estimate_tokens(text) <= budget
         assert "> word" in text
     assert render_passages([long, long], token_budget=1200).count("characters") == 2
+    for text in ("line\n" * 900, "深" * 3_000, "a" * 5_000, "🇨🇳" * 500, "\n\n\nab"):
+        for budget in (100, 300, 1_500):  # what quoting adds to each line counts too
+            rendered = render_passages([hit(text, headings=["H" * 50])], token_budget=budget)
+            assert estimate_tokens(rendered) <= budget
+            assert "\n> " in rendered
 
 
 def test_no_hits_give_no_text() -> None:
