@@ -196,9 +196,10 @@ def _split_system(text: str, tools: Sequence[ToolDefinition]) -> tuple[str, dict
     A tool is described by a line that begins with its name, a bullet before it or not, and by
     the lines below, to the next tool or the next empty line.
     """
-    for tool in tools:  # a description of several paragraphs stays one block
-        if "\n" in tool.description:
-            text = text.replace(tool.description, " ".join(tool.description.split()))
+    described = sorted({each.description for each in tools}, key=len, reverse=True)
+    for description in described:  # one of several paragraphs stays one block
+        if "\n" in description:
+            text = text.replace(description, " ".join(description.split()))
     names = "|".join(sorted({re.escape(each.name) for each in tools}, key=len, reverse=True))
     if not names:
         return text, {}
@@ -234,11 +235,20 @@ def _compare_messages(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Diff
             continue
         if [each.role for each in gone] != [each.role for each in come]:
             yield Difference("history", "messages of the history", _listed(gone), _listed(come))
+            was_asked, now_asked = _asked(gone), _asked(come)
+            if was_asked is not None and now_asked is not None:
+                yield from _changed("message", "question", was_asked, now_asked)
             continue
         for was, now in zip(gone, come, strict=True):
             label = now.label if was.label.endswith(" message") else was.label
             for before_after in changed_texts(was.text, now.text):
                 yield Difference("message", label, *before_after)
+
+
+def _asked(messages: Sequence[Said]) -> str | None:
+    """The last question, without the summary of what was left out below it."""
+    questions = [each.text for each in messages if each.label == "question"]
+    return questions[-1].partition("\n\n")[0] if questions else None
 
 
 def _listed(messages: Sequence[Said]) -> str:

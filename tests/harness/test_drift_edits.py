@@ -106,7 +106,7 @@ class Labelled:
 
 
 def described(tool: FunctionDefinition) -> FunctionDefinition:
-    return dataclasses.replace(tool, description="In other words.\n\nAnd a second paragraph.")
+    return dataclasses.replace(tool, description=f"{tool.description}\n\nA second paragraph.")
 
 
 def loose(tool: FunctionDefinition) -> FunctionDefinition:
@@ -277,7 +277,17 @@ def test_two_edits_are_their_causes(recorded: SessionFile, pair: list[Edit]) -> 
     if one.places & other.places:
         return
     report = replayed(recorded, one, other)
+    unseen = {cause.part for cause in report.drift.causes if not cause.requests}
+    assert unseen <= {part for edit in pair if "bound" in edit.name for part in edit.causes}
     assert causes(report) == set(one.causes.items()) | set(other.causes.items())
+
+
+def test_a_tool_is_seen_to_change_where_it_moves_to_the_body(recorded: SessionFile) -> None:
+    """With another protocol the description stands elsewhere; the cause still names its steps."""
+    made = {each.name: each for each in EDITS}
+    report = replayed(recorded, made["describe calculator"], made["native or not"])
+    (cause,) = (each for each in report.drift.causes if each.kind == "description")
+    assert cause.requests == (1, 2, 3)
 
 
 def test_what_is_only_translated_follows_from_the_language(tmp_path: Path) -> None:
