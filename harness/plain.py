@@ -9,9 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 MAX_DEPTH = 50
-STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Controls of both sets, line breaks other than \\n, and marks that turn the direction of text."""
 
 
