@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from agent_core.messages import JsonObject
+from agent_core.messages import JsonObject, Protocol
 from harness.fuzz.examples import REFUSED, Example, Outcome, Tools, matches
 from harness.fuzz.growth import check_growth
 from harness.fuzz.oracles import Fault, crash, examine_one
@@ -16,8 +16,11 @@ from harness.fuzz.pool import Checked, Finding, run
 from harness.fuzz.targets import Target, load_target
 
 Case = dict[str, Any]
-"""`text`, `tools` (names, or names with schemas), `expect` or `expect_any` (preferred first),
-and where it matters `finish_reason`, `protocol`, `native`, `id`, `category`."""
+"""`text` (or `text_build`, a list of pieces and how often each stands there), `tools` (names, or
+names with schemas), `expect` or `expect_any` (preferred first; an answer of null is the whole
+text), and where it matters `finish_reason`, `protocol`, `native`, `id`, `category`."""
+
+_PROTOCOLS = get_args(Protocol)
 
 CASE_COLUMNS = (
     "seen",
@@ -49,6 +52,8 @@ def read_cases(path: Path) -> list[Case]:
             case = json.loads(line)
         except ValueError as error:
             raise CaseError(f"{path.name}, line {number}: no JSON: {error}") from error
+        if isinstance(case, dict) and "text_build" in case:
+            case["text"] = "".join(piece * times for piece, times in case["text_build"])
         known = case.keys() if isinstance(case, dict) else set()
         if "family" not in known and not (
             {"text", "tools"} <= known and known & {"expect", "expect_any", "kind"}
@@ -68,15 +73,21 @@ def example_of(case: Case) -> Example:
         if "expect" in case
         else case.get("expect_any", [])
     )
+    text, protocol = case["text"], case.get("protocol")
     return Example(
-        text=case["text"],
+        text=text,
         tools=_tools(case["tools"]),
-        protocol=case.get("protocol"),
+        protocol=protocol if protocol in _PROTOCOLS else None,
         finish_reason=case.get("finish_reason"),
         native=case.get("native"),
-        accept=tuple(accept),
+        accept=tuple(_whole(each, text) for each in accept),
         labels=(str(case.get("category", case.get("kind", "case"))),),
     )
+
+
+def _whole(outcome: Outcome, text: str) -> Outcome:
+    is_text = outcome["kind"] == "final" and outcome["answer"] is None
+    return {**outcome, "answer": text} if is_text else outcome
 
 
 def _tools(given: Any) -> Tools:
