@@ -53,6 +53,7 @@ from harness.sessions.format import (
 )
 from harness.sessions.sources import Factory
 from harness.sessions.tape import search_key
+from harness.sessions.trajectory import same_decision
 
 
 def settle(whole: Derived, draft: Draft, factory: Factory) -> Derived:
@@ -87,6 +88,22 @@ def settle(whole: Derived, draft: Draft, factory: Factory) -> Derived:
         changes["searches"] = [_searched(each, run.changed) for each in searches]
         run = replace(run, as_taped=True)
     return Derived(SessionFile(session.model_copy(update=changes), tuple(exchanges)), run)
+
+
+def is_foreseeable(derived: Derived) -> bool:
+    """Whether each step that the agent does not make today was answered by its tools.
+
+    What an agent says itself, of an action that it refuses say, depends on the steps before.
+    """
+    layout = layout_of(derived.file)
+    for step in () if layout is None else layout.steps:
+        recorded = derived.session.trajectory[step.turn].steps[step.index]
+        turns = derived.run.golden[step.turn : step.turn + 1]
+        now = [each for turn in turns for each in turn.steps[step.index : step.index + 1]]
+        made = bool(now) and same_decision(recorded, now[0])
+        if not made and len(step.calls) < len(recorded.actions):
+            return False
+    return True
 
 
 def _blank(file: SessionFile) -> SessionFile:

@@ -20,7 +20,7 @@ from harness.minimize.draft import Derived, Draft, begin, with_steps
 from harness.minimize.failure import Failure, failure_of
 from harness.minimize.layout import layout_of
 from harness.minimize.reuse import built_once
-from harness.minimize.settle import settle
+from harness.minimize.settle import is_foreseeable, settle
 from harness.minimize.texts import parts_of
 from harness.redact import redactor
 from harness.sessions.errors import SessionError
@@ -208,6 +208,8 @@ class _Work:
             if weight(derived.file) >= weight(self.best.file):
                 return False
             if draft.same_reading and not derived.run.reads_as(whole.run):
+                return False
+            if not is_foreseeable(derived):
                 return False
             rule = failure.error if failure.check == "lint" else None
             found = failure_of(derived.file, self._factory, check=failure.check, rule=rule)
