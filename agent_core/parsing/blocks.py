@@ -15,9 +15,16 @@ ELEMENTS = (
 _ELEMENT = re.compile(rf"<({'|'.join(ELEMENTS)})\b[^<>\n]{{0,100}}+>")
 _OPENING = {'"': '"', "“": "”", "「": "」", "『": "』"}
 _ANNOUNCED = re.compile(
-    r"(?:\b(?:says?|said|reads?|wrote|quote|example)|说|說|写道|写着|原文|例如|示例|内容)\s*+[:：]\s*+\Z",
+    r"(?:\b(?:says?|said|reads?|wrote|could write|quote|example|such as)"
+    r"|说|說|写道|写着|原文|例如|示例|内容"
+    r"|\b(?:do not|don[’']t|never|must not|should not)"
+    r" (?:run|execute|call|follow|do|use|write|copy)\b"
+    r"[^.:：!?\n]{0,20}+"
+    r"|(?:不要|不能|不可|请勿|別|别)(?:执行|运行|调用|使用|照做|写)[^。：:！？\n]{0,10}+)"
+    r"\s*+[:：]\s*+\Z",
     re.IGNORECASE,
 )
+_ANNOUNCEMENT = 60  # characters before a label that may announce a quotation
 _LOOK_BACK = 300  # characters of the line before a label
 
 
@@ -78,7 +85,7 @@ def past_quotation(text: str, line: int) -> int:
 
 def announces_quotation(text: str, line: int) -> bool:
     """Whether what stands right before `line` ends in words such as "the text says:"."""
-    return _ANNOUNCED.search(text[max(0, line - 40) : line]) is not None
+    return _ANNOUNCED.search(text[max(0, line - _ANNOUNCEMENT) : line]) is not None
 
 
 def is_quotation_open(words: str) -> bool:

@@ -23,6 +23,9 @@ from agent_core.parsing.verdicts import Decided
 _DULL = re.compile(
     rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|[>{{\[｛<]))[^\n]*+\n)*+", re.IGNORECASE
 )
+_OTHER_TURN = re.compile(
+    r"<[|｜](?:im_start|start_header_id)[|｜]>\s*+(?:user|tool|system|observation|ipython)\b"
+)
 _MAX_RESTARTS = 100
 
 
@@ -65,6 +68,8 @@ class ReplyPass:
                 return pos
             if any(text.startswith(tag, at) for tag in TAGS):
                 return pos
+            if _OTHER_TURN.match(text, at):
+                raise Refusal("invented_observation", "the reply begins with another's turn")
             pos = end + len("assistant") if text.startswith("assistant", end) else end
             self._at.begin = pos
 

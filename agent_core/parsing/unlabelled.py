@@ -123,8 +123,7 @@ class BlockReader:
             return pos, False
         if found is None or found.content is None:
             self._log.rollback(mark)
-            self._at.prose = True
-            return (found.end if found else pos), False
+            return self._data_to(found.end if found else pos)
         self._reading.refuse_answered(pos)
         if not fenced and text.startswith("</", skip_space(text, found.end)):
             # Only the opening tag is missing.
@@ -133,8 +132,13 @@ class BlockReader:
         if verdict is not None:
             return step_of(verdict)
         self._log.rollback(mark)
+        return self._data_to(found.end)
+
+    def _data_to(self, end: int) -> Step:
+        """On after JSON that is no call; nor is anything in it."""
         self._at.prose = True
-        return found.end, False
+        self._at.data_end = max(self._at.data_end, end)
+        return end, False
 
     def call_after_prose(self) -> Decided | None:
         """A call at the very end of a line of prose, if the reply is known to end with it."""
