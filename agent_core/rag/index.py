@@ -20,7 +20,7 @@ from agent_core.rag.embedding import Vectors, checked_vectors
 from agent_core.rag.selection import Where, best_rows, checked_top_k, matching_rows
 from agent_core.rag.signs import Signs
 
-_SPARE = 32  # of so many rows one is spare: memory counts for more than copying now and then
+_SPARE = 64  # of so many rows one is spare: memory counts for more than copying now and then
 _PLAIN = 1e-12  # lengths from here to its inverse keep products within float32
 
 
