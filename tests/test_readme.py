@@ -20,7 +20,7 @@ def blocks(name: str, language: str) -> list[str]:
 
 def test_the_example_agent_and_its_test_pass(tmp_path: Path) -> None:
     """What a reader copies: the factory, the test with the fixture, the ini option."""
-    shop, test = blocks("README.md", "python")
+    shop, test, _ = blocks("README.md", "python")
     (tmp_path / "shop.py").write_text(shop, encoding="utf-8")
     (tmp_path / "test_shop.py").write_text(test, encoding="utf-8")
     (ini,) = blocks("README.md", "toml")
@@ -34,6 +34,15 @@ def test_the_example_agent_and_its_test_pass(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
+
+
+def test_the_gears_work_together_and_print_what_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The comment behind the last line is what it prints."""
+    gears = blocks("README.md", "python")[-1]
+    exec(compile(gears, "README.md", "exec"), {})
+    assert gears.endswith(f"# {capsys.readouterr().out}")
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
