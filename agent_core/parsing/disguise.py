@@ -29,7 +29,10 @@ def disguised_label(text: str, pos: int = 0) -> Label | None:
 
     Its `end` counts characters of `text`; `word` is in plain ones.
     """
-    head = text[pos : pos + _HEAD].split("\n", 1)[0]
+    head = text[pos : pos + _HEAD]
+    if head.isascii():
+        return None
+    head = head.split("\n", 1)[0]
     plain = INVISIBLE.sub("", head).translate(LOOK_ALIKES)
     raw = label_at(head, 0)
     if plain == head or (raw is not None and raw.separated):

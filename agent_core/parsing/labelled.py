@@ -111,8 +111,9 @@ class LabelReader:
             label = colon_label(text, pos) if sentence[1] else None
             if label is None or label.kind not in {"action", "final"}:
                 continue
-            line = text.rfind("\n", start, pos) + 1 or start
-            if pos - line > _LONG_LINE or is_quotation_open(text[line:pos]):
+            floor = max(start, pos - _LONG_LINE)
+            line = text.rfind("\n", floor, pos) + 1
+            if (line == 0 and floor > start) or is_quotation_open(text[line or start : pos]):
                 continue
             self._count()
             step = self._said_inline(label)

@@ -21,6 +21,7 @@ from agent_core.parsing.disguise import (
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.outcome import RepairLog
 
+_HALF = re.compile(r"[\ud800-\udfff]")
 _MAX_LINES = 10_000  # lines looked at; what is further down stays as it is
 _ESCAPED_CALL = re.compile(
     r'"?\s*+\{\s*+\\"(?:name|tool|tool_name|function|action|tool_calls?)\\"\s*+:'
@@ -34,8 +35,9 @@ def mend_surrogates(text: str) -> tuple[str, bool]:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return joined, "\ufffd" in joined
+        joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        mended, halves = _HALF.subn("\ufffd", joined)
+        return mended, halves > 0
     return text, False
 
 
