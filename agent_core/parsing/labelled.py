@@ -124,8 +124,9 @@ class LabelReader:
     def _said_inline(self, label: Label) -> Step:
         """Act on a label in the middle of a line; None where it is part of the thought."""
         if label.kind == "final":
-            certain = label.strong or self._verdicts.is_last(label)
-            return self._final(label) if certain else None
+            if not (label.strong or self._verdicts.is_last(label)):
+                raise Refusal("ambiguous", "an answer inside a thought, and a decision after it")
+            return self._final(label)
         return self._action(label._replace(strong=False), inline=True)
 
     # The other labels.

@@ -93,7 +93,7 @@ _BOLD_AFTER = re.compile(r"[*_]{1,3}+")
 
 _SENTENCE_ABOUT = re.compile(
     r"(?:is|are|was|were|be|will|would|should|shall|must|can|cannot|could|may|might|does|has|have|had|needs?"
-    r"|depends|requires|comes|follows|goes|of|to|for|in|on|at|from|with|after|before|and|or|not|yet|here|format)\b"
+    r"|depends|requires|comes|follows|goes|of|to|for|in|on|at|from|with|after|before|and|or|not|yet|format)\b"
     r"|[是为為在需应應会會可还還尚取将將的]",
     re.IGNORECASE,
 )  # fmt: skip
