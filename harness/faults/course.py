@@ -9,6 +9,7 @@ ends the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -135,6 +136,10 @@ class Stage(BaseAdapter):
     Args:
         answer: what the fault answers instead of the recorded reply, or None for one of tools.
             It may raise what `requests` raises.
+
+    Attributes:
+        requests: every request to the model.
+        early: seconds by which a request came before the time that a `Retry-After` had named.
     """
 
     def __init__(
@@ -149,7 +154,9 @@ class Stage(BaseAdapter):
         self._course = course
         self._clock = clock
         self._answer = answer
+        self._not_before = -math.inf
         self.requests: list[Request] = []
+        self.early = 0.0
 
     def send(
         self, request: requests.PreparedRequest, *_args: Any, **_kwargs: Any
@@ -161,6 +168,7 @@ class Stage(BaseAdapter):
         self.requests.append(asked)
         if len(self.requests) > MOST_REQUESTS:
             raise Endless(f"it sent more than {MOST_REQUESTS} requests")
+        self.early = max(self.early, self._not_before - self._clock.monotonic())
         line = self._course.next(fault_answers=self._answer is not None)
         if line.source == "scripted":
             return served(self._tail(), request)
@@ -169,7 +177,10 @@ class Stage(BaseAdapter):
         step = self._recording.turns[self._course.turn].steps[line.number]
         if line.source == "fault":
             assert self._answer is not None
-            return self._answer(step, request)
+            response = self._answer(step, request)
+            wait = float(response.headers.get("Retry-After", -math.inf))
+            self._not_before = self._clock.monotonic() + wait
+            return response
         self._clock.sleep(self._recording.seconds(step))
         return served(self._recording.body(step), request)
 

@@ -20,6 +20,8 @@ from harness.sessions.exchange import json_body
 from harness.sessions.tape import call_key
 from harness.sessions.trajectory import golden_step, in_words, same_decision
 
+_TOLERANCE = 0.01  # seconds, of sums of floats
+
 Verdict = Literal["recovered", "other answer", "clean stop", "violation", "not applicable"]
 
 VIOLATIONS = {
@@ -32,6 +34,7 @@ VIOLATIONS = {
     "swallowed": "the failure of a tool was taken for a result",
     "untold": "the next request does not say what became of the step before",
     "flood": "an observation is longer than the agent's limit",
+    "impatient": "it asked again before the time that Retry-After names",
     "no reason": "the run ended without a stop reason that fits its answer",
 }
 
@@ -88,7 +91,7 @@ def violation(kind: str, detail: str) -> Judgement:
 def _violations(evidence: Evidence) -> Iterator[tuple[str, str]]:
     checks = (
         _waits, _wrong_actions, _half_replies, _swallowed, _leaks, _lost_trace, _untold, _floods,
-        _no_reason,
+        _impatience, _no_reason,
     )  # fmt: skip
     for check in checks:
         yield from check(evidence)
@@ -97,6 +100,11 @@ def _violations(evidence: Evidence) -> Iterator[tuple[str, str]]:
 def _waits(evidence: Evidence) -> Iterator[tuple[str, str]]:
     if evidence.runner.waited:
         yield "hang", "a tool that does not return was waited for beyond its timeout"
+
+
+def _impatience(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if evidence.stage.early > _TOLERANCE:
+        yield "impatient", f"a request came {evidence.stage.early:.1f} s too early"
 
 
 def _wrong_actions(evidence: Evidence) -> Iterator[tuple[str, str]]:

@@ -228,6 +228,14 @@ def _talkative(model: Any, *, http: requests.Session, **how: Any) -> Agent:
     return assistant(client, **how)
 
 
+def _hasty(model: Any, *, http: requests.Session, **how: Any) -> Agent:
+    def forget(response: requests.Response, **_: Any) -> None:
+        response.headers.pop("Retry-After", None)
+
+    http.hooks["response"].append(forget)
+    return assistant(model, **how)
+
+
 class _Optimist(FunctionCallExecutor):
     """Takes every call for a success."""
 
@@ -266,6 +274,7 @@ class _Satisfied(_Other):
         (lambda model, **how: assistant(_Stubborn(model), **how), "404", "hang"),
         (_talkative, "500-stays", "leaked secret"),
         (_optimist, "tool-exception", "swallowed"),
+        (_hasty, "429", "impatient"),
         (lambda model, **how: assistant(_Satisfied(model), **how), "timeout", "half reply"),
     ],
 )
