@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import (
     TYPE_CHECKING,
@@ -29,6 +30,10 @@ _REFUSED = {
 }
 
 
+_FIXED = {str, int, float, bool, type(None), type}  # of a default that nobody can change
+_Made = tuple[JsonObject, Callable[[JsonObject], dict[str, Any]]]  # a schema and its `convert`
+
+
 class Described(NamedTuple):
     """What a function says about itself. `convert` turns JSON into the types it declares."""
 
@@ -50,20 +55,12 @@ def describe_function(function: Callable[..., Any]) -> Described:
     sources = [inner] if inspect.isroutine(inner) else [type(inner), type(inner).__call__]
     text = next(filter(None, map(inspect.getdoc, sources)), "")
     description, descriptions = _read_docstring(text)
-    model = _arguments_model(function, name, descriptions)
-
-    def convert(arguments: JsonObject) -> dict[str, Any]:
-        values = model.model_validate(arguments)
-        fields = type(values).model_fields
-        return {
-            str(fields[key].alias): getattr(values, key)
-            for key in fields
-            if key in values.model_fields_set
-        }
-
-    return Described(name, description, _schema(model, name), convert)
+    parameters = tuple(_parameters(function, name, descriptions))
+    schema, convert = _schema_and_convert(name, parameters)
+    return Described(name, description, deepcopy(schema), convert)
 
 
+@functools.lru_cache(maxsize=256)
 def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """The description, and what is said of each parameter (Google, NumPy, reST, Epydoc)."""
     if not text:
@@ -79,28 +76,71 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
     return (parsed.description or "").strip(), described
 
 
-def _arguments_model(
-    function: Callable[..., Any], name: str, descriptions: Mapping[str, str]
-) -> type[BaseModel]:
-    """A pydantic model with one field for each parameter, in their order."""
-    from pydantic import ConfigDict, create_model  # noqa: PLC0415
-    from pydantic.errors import PydanticUserError  # noqa: PLC0415
+class _Parameter(NamedTuple):
+    """What counts of a parameter: equal ones make equal fields."""
 
+    number: int
+    name: str
+    annotation: Any
+    default: Any
+    description: str | None
+
+
+def _parameters(
+    function: Callable[..., Any], name: str, descriptions: Mapping[str, str]
+) -> Iterator[_Parameter]:
+    """The parameters that the model is to fill, in their order, with their types resolved."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"cannot read the signature of {name!r}: {error}") from error
     bound = function.keywords if isinstance(function, functools.partial) else {}
-    fields: dict[str, Any] = {}
-    for number, parameter in enumerate(signature.parameters.values()):
-        if parameter.kind in _REFUSED:
+    for number, each in enumerate(signature.parameters.values()):
+        if each.kind in _REFUSED:
             raise ConfigError(
-                f"parameter {parameter.name!r} of {name!r} {_REFUSED[parameter.kind]}; "
+                f"parameter {each.name!r} of {name!r} {_REFUSED[each.kind]}; "
                 "name each parameter, or give FunctionDefinition a JSON Schema"
             )
-        if parameter.name not in bound:  # what partial has bound is not for the model to choose
-            parameter = parameter.replace(annotation=_annotation(function, parameter))  # noqa: PLW2901
-            fields[f"p{number}"] = _field(parameter, descriptions.get(parameter.name))
+        if each.name not in bound:  # what partial has bound is not for the model to choose
+            annotation = _annotation(function, each)
+            yield _Parameter(
+                number, each.name, annotation, each.default, descriptions.get(each.name)
+            )
+
+
+def _schema_and_convert(name: str, parameters: tuple[_Parameter, ...]) -> _Made:
+    """What pydantic makes of them; once, because agents are built again and again."""
+    try:
+        if all(type(each.default) in _FIXED for each in parameters):
+            return _make(name, parameters, repr(parameters))
+    except TypeError:  # a type that has no hash
+        pass
+    return _make.__wrapped__(name, parameters, "")
+
+
+@functools.lru_cache(maxsize=256)
+def _make(name: str, parameters: tuple[_Parameter, ...], _spelling: str) -> _Made:
+    """The spelling tells apart what is equal but not the same, as `int | str`, `str | int`."""
+    model = _arguments_model(name, parameters)
+
+    def convert(arguments: JsonObject) -> dict[str, Any]:
+        values = model.model_validate(arguments)
+        fields = type(values).model_fields
+        return {
+            str(fields[key].alias): getattr(values, key)
+            for key in fields
+            if key in values.model_fields_set
+        }
+
+    return _schema(model, name), convert
+
+
+def _arguments_model(name: str, parameters: Sequence[_Parameter]) -> type[BaseModel]:
+    """A pydantic model with one field for each parameter, in their order."""
+    from pydantic import ConfigDict, create_model  # noqa: PLC0415
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415
+
+    fields: dict[str, Any] = {f"p{each.number}": _field(each) for each in parameters}
     try:
         return create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
     except (PydanticUserError, TypeError, NameError) as error:
@@ -126,20 +166,21 @@ def _annotation(function: Callable[..., Any], parameter: inspect.Parameter) -> A
         ) from error
 
 
-def _field(parameter: inspect.Parameter, description: str | None) -> tuple[Any, Any]:
+def _field(parameter: _Parameter) -> tuple[Any, Any]:
     """Annotation and settings of one field; the alias lets a parameter have any name."""
     from pydantic import Field  # noqa: PLC0415
     from pydantic.fields import FieldInfo  # noqa: PLC0415
 
-    annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+    empty = inspect.Parameter.empty
+    annotation = Any if parameter.annotation is empty else parameter.annotation
     default = parameter.default
     if isinstance(default, FieldInfo):  # `n: int = Field(5, ge=1)`
-        annotation, default = Annotated[annotation, default], parameter.empty
+        annotation, default = Annotated[annotation, default], empty
     said = _annotated_description(annotation)
     settings: dict[str, Any] = {"alias": parameter.name}
-    if description or isinstance(said, str):
-        settings["description"] = said or description
-    if default is not parameter.empty:
+    if parameter.description or isinstance(said, str):
+        settings["description"] = said or parameter.description
+    if default is not empty:
         settings["default"] = default
     return annotation, Field(**settings)
 

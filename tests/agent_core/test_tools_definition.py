@@ -431,3 +431,48 @@ def test_a_typed_dict_of_typing_is_refused_with_the_way_out() -> None:
     take.__annotations__["options"] = old
     with pytest.raises(ConfigError, match=r"'take': .*typing_extensions.TypedDict"):
         define(take)
+
+
+def test_functions_that_look_equal_keep_their_own_schemas() -> None:
+    """Python holds these types and defaults for equal, and JSON Schema does not."""
+
+    def made(kind: Any, default: Any) -> dict[str, Any]:
+        def look(value=default):  # type: ignore[no-untyped-def]
+            pass
+
+        look.__annotations__["value"] = kind
+        return parameters(look)["value"]  # type: ignore[no-any-return]
+
+    assert made(int | str, 1)["type"] == ["integer", "string"]
+    assert made(str | int, 1)["type"] == ["string", "integer"]
+    assert [repr(made(Any, each)["default"]) for each in (1, True, 1.0, -0.0, 0.0)] == [
+        "1", "True", "1.0", "-0.0", "0.0",
+    ]  # fmt: skip
+
+
+def test_a_default_that_changed_is_seen() -> None:
+    """The second agent is told the default of its time."""
+    known = ["Paris"]
+
+    def look(cities: list[str] = known) -> None:
+        pass
+
+    assert parameters(look)["cities"]["default"] == ["Paris"]
+    known.append("Rome")
+    assert parameters(look)["cities"]["default"] == ["Paris", "Rome"]
+
+
+def test_tools_made_alike_do_not_share_what_they_say() -> None:
+    """A factory makes the same tool for two agents, and one of them edits its schema."""
+
+    def made(factor: int) -> FunctionDefinition:
+        @tool
+        def scale(number: int) -> int:
+            return number * factor
+
+        return scale
+
+    double, triple = made(2), made(3)
+    double.parameters["properties"]["number"]["type"] = "string"
+    assert triple.parameters["properties"]["number"] == {"type": "integer"}
+    assert triple.function(**triple.convert({"number": 5})) == 15
