@@ -19,7 +19,7 @@ _PIECES = re.compile(r"(?P<word>[A-Za-z]+)|(?P<other>[^\x00-\x7f])|[!-~]|\n+|[ \
 
 def estimate_tokens(text: str) -> int:
     """Tokens this text takes, roughly: no tokenizer is at hand for an unknown model."""
-    cjk = sum(1 for char in text if char >= "\u2e80")
+    cjk = 0 if text.isascii() else sum(1 for char in text if char >= "\u2e80")
     return math.ceil(cjk * _CJK_TOKENS + (len(text) - cjk) * _OTHER_TOKENS)
 
 
