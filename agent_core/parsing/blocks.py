@@ -9,6 +9,8 @@ from agent_core.parsing.labels import label_at
 _FENCE = re.compile(r"(`{3,}+|~{3,}+|'{3}|\"{3})")
 ELEMENTS = (
     "example", "quote", "blockquote", "document", "context", "retrieved", "note", "pre", "code",
+    "del", "results", "function_result", "function_results", "tool_result", "tool_results",
+    "search_results",
 )  # fmt: skip
 """Markup whose content is data."""
 

@@ -13,7 +13,7 @@ from agent_core.parsing.blocks import past_block
 from agent_core.parsing.ending import clean_answer, residue, turn_in
 from agent_core.parsing.labelled import LabelReader
 from agent_core.parsing.labels import LABEL_HEAD, line_before, line_end
-from agent_core.parsing.notations import TAGS, skip_space, tag_at
+from agent_core.parsing.notations import skip_space, tag_at
 from agent_core.parsing.outcome import Refusal
 from agent_core.parsing.prose import is_blank, meant_as_call
 from agent_core.parsing.reading import Reading, Step, step_of
@@ -26,6 +26,7 @@ _DULL = re.compile(
 _OTHER_TURN = re.compile(
     r"<[|｜](?:im_start|start_header_id)[|｜]>\s*+(?:user|tool|system|observation|ipython)\b"
 )
+_FOREIGN = re.compile(rf"<tool_response|{_OTHER_TURN.pattern}")
 _MAX_RESTARTS = 100
 
 
@@ -66,7 +67,7 @@ class ReplyPass:
             end = tag_at(text, at)
             if end == at or text[at + 1] not in "|｜" or is_foreign(text, at):
                 return pos
-            if any(text.startswith(tag, at) for tag in TAGS):
+            if self._places.next(at)[0] == at:  # the tag of a call, or of thinking
                 return pos
             if _OTHER_TURN.match(text, at):
                 raise Refusal("invented_observation", "the reply begins with another's turn")
@@ -86,12 +87,12 @@ class ReplyPass:
         if special == first:
             return self._special(special, tag, kind, at_start=True)
         step = self._labels.line(line)
-        if step is None and text.startswith("<tool_response", first):
+        if step is None and _FOREIGN.match(text, first):
             return self._invented(first)
         return step or self._blocks.line(first) or self._prose(line, first, special)
 
     def _invented(self, first: int) -> Decided:
-        """The turn of a tool, which the model made up: what stands before it is all there is."""
+        """A turn that the model made up for another: what stands before it is all there is."""
         if self._at.leading:
             raise Refusal("invented_observation", "the reply begins with an observation")
         return self._undecided(first)

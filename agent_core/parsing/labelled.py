@@ -20,6 +20,7 @@ _INLINE_ACTION = re.compile(
 _SENTENCE = re.compile(r"[^.。!！?？;；…\n]*+(?:([.。!！?？;；…])[ \t]*+|\n)")
 _LINE = 100  # characters of a line that show what it is
 _LONG_LINE = 2_000  # characters of a thought's line before a label on it
+_USERS = {"user", "human", "用户", "用戶"}
 _MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
 
 
@@ -45,6 +46,7 @@ class LabelReader:
             "observation": self._observation,
             "final": self._final,
             "question": self._question,
+            "turn": self._turn,
         }
         self._labels = 0
 
@@ -135,6 +137,12 @@ class LabelReader:
         """The question, repeated at the start of the reply, is passed over."""
         end = self._text.find("\n", label.end)
         return (end + 1, True) if self._at.leading and end >= 0 else None
+
+    def _turn(self, label: Label) -> Step:
+        """The user speaks: the model made that up, unless it repeats the question at the start."""
+        if label.word.lower() not in _USERS or (self._native and not self._at.label_seen):
+            return None  # its own turn, or a word of prose
+        return self._question(label) if self._at.leading else self._observation(label)
 
     def _observation(self, label: Label) -> Step:
         """An observation before any decision: nothing after it counts."""

@@ -10,13 +10,26 @@ from agent_core.parsing.blocks import ELEMENTS
 from agent_core.parsing.notations import TAGS
 
 _WORDS = ("think", "thinking", "thought", "reasoning")
-_THINKING = {
-    f"<{left}{word}{right}>": f"</{word}>"
-    for name in _WORDS
-    for word in (name, name.title(), name.upper())
-    for left in ("", " ")
-    for right in ("", " ")
-} | {"[THINK]": "[/THINK]", "◁think▷": "◁/think▷", "&lt;think&gt;": "&lt;/think&gt;"}
+_NAMES = ("seed:think", "reflection", "scratchpad", "analysis", "inner_monologue", "思考", "推理")
+_THINKING = (
+    {
+        f"<{left}{word}{right}>": f"</{word}>"
+        for name in _WORDS
+        for word in (name, name.title(), name.upper())
+        for left in ("", " ")
+        for right in ("", " ")
+    }
+    | {f"<{name}>": f"</{name}>" for name in _NAMES}
+    | {
+        "[THINK]": "[/THINK]",
+        "◁think▷": "◁/think▷",
+        "＜think＞": "＜/think＞",
+        "&lt;think&gt;": "&lt;/think&gt;",
+        "<|begin_of_thought|>": "<|end_of_thought|>",
+        "<|START_THINKING|>": "<|END_THINKING|>",
+        "<unused94>": "<unused95>",
+    }
+)
 _DATA = tuple(f"<{name}>\n" for name in ELEMENTS)
 _QUOTES = "`\"'“‘「『"
 
