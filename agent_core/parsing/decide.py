@@ -26,7 +26,15 @@ _DULL = re.compile(
 _OTHER_TURN = re.compile(
     r"<[|｜](?:im_start|start_header_id)[|｜]>\s*+(?:user|tool|system|observation|ipython)\b"
 )
-_FOREIGN = re.compile(rf"<tool_response|{_OTHER_TURN.pattern}")
+_FOREIGN = re.compile(
+    rf"<(?:tool|function)_response|<\|tool_response|<｜tool▁outputs?▁begin|{_OTHER_TURN.pattern}"
+)
+_RESULT = re.compile(  # what only a tool could say; weaker words are left to the model's thoughts
+    r"[*#>\s]*+(?:obs|(?:tool|function|api)[ _](?:result|response|output)s?"
+    r"|(?:返回|执行|運行|运行|調用|调用)(?:结果|結果|值)|工具(?:回应|回應|返回|结果|結果|输出|輸出))"
+    r"[*\s]*+[:：]",
+    re.IGNORECASE,
+)
 _MAX_RESTARTS = 100
 
 
@@ -87,9 +95,15 @@ class ReplyPass:
         if special == first:
             return self._special(special, tag, kind, at_start=True)
         step = self._labels.line(line)
-        if step is None and _FOREIGN.match(text, first):
+        if step is None and self._is_foreign(first):
             return self._invented(first)
         return step or self._blocks.line(first) or self._prose(line, first, special)
+
+    def _is_foreign(self, first: int) -> bool:
+        """Whether what begins at `first` is for a tool, or for the user, to say."""
+        if _FOREIGN.match(self._text, first):
+            return True
+        return self._at.label_seen and _RESULT.match(self._text, first) is not None
 
     def _invented(self, first: int) -> Decided:
         """A turn that the model made up for another: what stands before it is all there is."""
