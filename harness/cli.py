@@ -51,7 +51,9 @@ class LazyGroup(click.Group):
         except BrokenPipeError:  # `agentrig … | head`: click ends quietly
             raise
         except OSError as error:
-            raise click.UsageError(str(error), ctx) from error
+            from harness.output import OutputError  # noqa: PLC0415 - `--help` stays quick
+
+            raise OutputError(str(error)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

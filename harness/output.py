@@ -1,15 +1,22 @@
-"""JSON on standard output: without secrets, and without characters that steer a terminal."""
+"""What commands give: JSON on standard output, and files that an option names.
+
+Neither holds a secret or a character that steers a terminal.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.plain import STEERING, plain
+from harness.plain import STEERING, one_line, plain
 from harness.redact import redactor
+from harness.sessions.storage import write_atomically
 
 _TO_ESCAPE = re.compile(rf"{STEERING.pattern}|[\ud800-\udfff]")
 
@@ -22,6 +29,45 @@ def echo_json(value: Any, *, indent: int | None = None) -> None:
     """
     text = json.dumps(redactor.value(plain(value)), ensure_ascii=False, indent=indent)
     click.echo(_TO_ESCAPE.sub(_escaped, text))
+
+
+class OutputError(click.ClickException):
+    """What a command was to write cannot be written: one line and the code of wrong usage."""
+
+    exit_code = 2
+
+    def format_message(self) -> str:
+        """The words without secrets, on one line."""
+        return one_line(redactor.text(self.message))
+
+
+def write_output(option: str, path: Path, text: str) -> None:
+    """Write the file that an option names, and its folder where there is none.
+
+    A link is followed, a device or a pipe written into.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with naming(option, path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
+
+
+@contextmanager
+def naming(option: str, path: Path) -> Iterator[None]:
+    """Turn an error of the system about an output into one line that names its option.
+
+    Raises:
+        OutputError: instead of the OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{option}: cannot write to {str(path)!r} ({error.strerror or error}); "
+            "expected a file that can be written, in an existing folder"
+        ) from error
 
 
 def _escaped(found: re.Match[str]) -> str:

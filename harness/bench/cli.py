@@ -24,7 +24,7 @@ from harness.bench.retrieval import (
     tune,
 )
 from harness.bench.setups import embedder_named
-from harness.output import echo_json
+from harness.output import echo_json, write_output
 
 _UNREACHABLE = 3
 _FILE = click.Path(exists=True, path_type=Path)
@@ -166,7 +166,7 @@ def retrieval_command(
     except AgentError as error:
         raise click.UsageError(str(error)) from None
     if plot is not None:
-        plot.write_text(as_svg(results, budget), encoding="utf-8")
+        write_output("--plot", plot, as_svg(results, budget))
     if as_json_:
         echo_json(as_json(results, tunings, budget), indent=1)
     else:

@@ -17,7 +17,7 @@ from harness.faults.page import page
 from harness.faults.report import SweepReport
 from harness.faults.show import show_sweep, sweep_annotations
 from harness.faults.sweep import Plan, sweep
-from harness.output import echo_json
+from harness.output import echo_json, write_output
 from harness.sessions.arguments import (
     FAILED,
     allow_option,
@@ -28,7 +28,6 @@ from harness.sessions.arguments import (
     workers_options,
 )
 from harness.sessions.show import console
-from harness.sessions.storage import write_atomically
 from harness.sessions.suite import session_files
 
 
@@ -85,7 +84,7 @@ def sweep_command(
         plan = Plan(names, steps, seed, agent, allow)
         report = _swept(files, plan, workers=workers, dask=dask)
         if html_file is not None:
-            write_atomically(html_file, page(report))
+            write_output("--html", html_file, page(report))
     if as_json:
         echo_json(report.as_json(), indent=2)
     else:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from pydantic import ValidationError
 
 from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.messages import JsonObject
+from harness.output import naming
 from harness.plain import visible
 from harness.redact import redactor, register_environment
 from harness.sessions.errors import SessionError
@@ -140,7 +141,9 @@ def traced(
     extra = {} if session is None else {"harness.session_path": str(session)}
     with ExitStack() as stack:
         if log is not None:
-            logs.configure(stack.enter_context(_opened(log)))
+            with naming("--log", log):
+                stream = log.open("ab")
+            logs.configure(stack.enter_context(stream))
             extra["harness.log_path"] = str(log)
         try:
             with telemetry.session(
@@ -150,17 +153,6 @@ def traced(
         except telemetry.ExportError as error:
             click.echo(f"Error: {error}", err=True)
             leave(FAILED)
-
-
-def _opened(log: Path) -> BinaryIO:
-    try:
-        return log.open("ab")
-    except OSError as error:
-        raise click.BadParameter(
-            f"cannot write to {str(log)!r} ({error.strerror}); "
-            "expected a file in an existing folder",
-            param_hint="--log",
-        ) from error
 
 
 @contextmanager

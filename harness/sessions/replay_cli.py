@@ -16,7 +16,7 @@ from rich.progress import track
 
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject
-from harness.output import echo_json
+from harness.output import echo_json, naming, write_output
 from harness.sessions import github
 from harness.sessions.accept import accept
 from harness.sessions.arguments import (
@@ -37,7 +37,7 @@ from harness.sessions.replay import Report, replay
 from harness.sessions.report import SuiteReport, suite_report
 from harness.sessions.show import console, show_report, show_summary, visible
 from harness.sessions.sources import allowed_factory, named_factory, reachable
-from harness.sessions.storage import write_atomically
+from harness.sessions.storage import is_replaceable
 from harness.sessions.suite import Shard, Unjudged, replay_all, session_files
 
 if TYPE_CHECKING:
@@ -130,12 +130,16 @@ def replay_command(
             reports, unjudged = replay_all(progress(files, "replaying"), **how, **seen)
         if accepted:
             reports = accept(reports, accepted, SystemClock(), **how)
-        pages = {} if html_file is None else _trace_pages(reports, html_file, how)
+        pages: dict[Path, list[str]] = {}
+        if html_file is not None:
+            with naming("--html", html_file):
+                beside = is_replaceable(html_file)  # a device or a pipe has no place beside it
+            pages = _trace_pages(reports, html_file, how) if beside else {}
         report = suite_report(reports, unjudged, shard=shard, suite=suite, traces=pages)
         if html_file is not None:
             from harness.sessions.report_page import report_page  # noqa: PLC0415 - slow to load
 
-            write_atomically(html_file, report_page(report, sweep))
+            write_output("--html", html_file, report_page(report, sweep))
     _print(report, reports, unjudged, as_json=as_json)
     if annotate:
         for line in github.of_replay(reports, unjudged):
@@ -176,7 +180,8 @@ def _trace_pages(
     from harness.trace.memory import MemoryTraces  # noqa: PLC0415
 
     folder = html_file.with_name(f"{html_file.stem}-traces")
-    folder.mkdir(parents=True, exist_ok=True)
+    with naming("--html", folder):
+        folder.mkdir(parents=True, exist_ok=True)
     written: dict[Path, list[str]] = {}
     for number, report in enumerate(reports, start=1):
         if report.path is None or not report.results:
@@ -185,7 +190,7 @@ def _trace_pages(
         replay(report.path, **how, observers=[memory.observer])
         for turn, trace in enumerate(memory.traces(), start=1):
             name = f"{number:03d}-{report.name}-{turn}.html"
-            write_atomically(folder / name, page(trace))
+            write_output("--html", folder / name, page(trace))
             written.setdefault(report.path, []).append(f"{folder.name}/{name}")
     return written
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from harness.output import echo_json
+from harness.output import echo_json, write_output
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.report import SuiteReport, merged, read_report
 from harness.sessions.report_page import report_page
 from harness.sessions.show import console, counted, visible
-from harness.sessions.storage import write_atomically
 
 
 @click.group("report")
@@ -45,7 +44,7 @@ def merge_command(*, files: tuple[Path, ...], html_file: Path | None, as_json: b
     with exit_codes():
         report = merged({str(path): read_report(path) for path in files})
         if html_file is not None:
-            write_atomically(html_file, report_page(report))
+            write_output("--html", html_file, report_page(report))
     if as_json:
         echo_json(report.as_json(), indent=2)
     else:

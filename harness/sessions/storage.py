@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,11 +38,17 @@ def session_path(folder: str | Path, name: str) -> Path:
 def write_atomically(path: Path, text: str) -> None:
     """Write a file whole or not at all: whatever interrupts, the old content or the new is there.
 
-    The caller sees to it that there is one writer.
+    The caller sees to it that there is one writer. A link stays a link: what it points at is
+    written. A device or a pipe is written into, since another file in its place would end it.
 
     Raises:
         OSError: the disk or the folder refuses; the old file is untouched.
     """
+    if not is_replaceable(path):
+        with path.open("wb", buffering=0) as special:
+            write_all(special.fileno(), text.encode())
+        return
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.tmp")  # one writer each: what a kill left is reused
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -56,6 +63,18 @@ def write_atomically(path: Path, text: str) -> None:
             os.unlink(temporary)  # noqa: PTH108
         raise
     _sync_folder(path.parent)
+
+
+def is_replaceable(path: Path) -> bool:
+    """Whether a regular file is there, behind links or not, or nothing yet.
+
+    Raises:
+        OSError: it cannot be told, as with links that go round in a circle.
+    """
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness.otel_env import traces_url
 from harness.otlp_json import trace_files
-from harness.output import echo_json
+from harness.output import echo_json, write_output
 from harness.plain import one_line
 from harness.sessions.errors import SessionError
 from harness.telemetry import TRACES
@@ -166,7 +166,7 @@ def html_command(
         with _readable():
             add_texts(trace, session, allow=allow)
     output = output or Path(f"trace-{trace.trace_id[:8]}.html")
-    output.write_text(page(trace, logs=logs), "utf-8")
+    write_output("--output", output, page(trace, logs=logs))
     click.echo(str(output))
 
 
