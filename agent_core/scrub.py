@@ -48,7 +48,8 @@ def register_secret(value: str | None) -> None:
     global _registered  # noqa: PLW0603 - secrets are known to the process, not to one gear
     if value is None or len(value) < _SHORTEST or value in _values:
         return
-    forms = {value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]}
+    escaped = json.dumps(value)[1:-1]
+    forms = {value, quote(value, safe=""), quote_plus(value), escaped, escaped.replace("/", r"\/")}
     with _lock:  # the longest first: a secret that holds another is masked as a whole
         _values.append(value)
         _registered = tuple(sorted(forms | set(_registered), key=len, reverse=True))

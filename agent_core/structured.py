@@ -29,6 +29,7 @@ from agent_core.messages import (
     StepNote,
 )
 from agent_core.parsing import JsonDamage, TolerantJson, loads_tolerant
+from agent_core.parsing.blocks import announces_quotation
 from agent_core.prompts import TEXTS
 from agent_core.tools.coercion import coerce
 from agent_core.tools.validation import SchemaValidator
@@ -60,6 +61,12 @@ class Data:
     repairs: tuple[Repair, ...] = ()
 
 
+_AMBIGUOUS: dict[Language, str] = {
+    "en": "expected one JSON value, the answer itself: no example and no choice",
+    "zh": "只应有一个 JSON 值，即答案本身：不要写示例，也不要写几个供选择",
+}
+
+
 class AnswerSchema:
     """What a final answer has to look like.
 
@@ -88,12 +95,15 @@ class AnswerSchema:
         return _ASK[language].format(schema=schema)
 
     def read(self, text: str, language: Language, *, ended: bool) -> Data | FormatError:
-        """The data in a text: the first JSON in it that fits, or what is wrong with the first.
+        """The data in a text: the one JSON in it that fits, or what is wrong with the first.
+
+        What is announced as an example does not count.
 
         Args:
             ended: the text is known to be whole, so closers missing at its end may be added.
         """
         problem: FormatError | None = None
+        fits: Data | None = None
         position = 0
         for _ in range(_MAX_STARTS):
             try:
@@ -102,9 +112,15 @@ class AnswerSchema:
                 if scalar and text[position + read.end :].strip(" \t\r\n`"):
                     raise JsonDamage("bad_json", "expected JSON, got prose")
                 found = self._checked(read, language)
+                if announces_quotation(text, position):
+                    found = FormatError("ambiguous", _AMBIGUOUS[language], "")
                 if isinstance(found, Data):
-                    return found
-                problem, position = found, position + read.end
+                    if fits is not None and fits.value != found.value:
+                        return FormatError("ambiguous", _AMBIGUOUS[language], "")
+                    fits = found
+                else:
+                    problem = found
+                position += read.end
             except JsonDamage as damage:
                 problem = problem or FormatError("bad_json", str(damage), "")
                 position += 1
@@ -112,8 +128,9 @@ class AnswerSchema:
             if opening is None:
                 break
             position = opening.start()
-        assert problem is not None
-        return problem
+        found_or_not = fits or problem
+        assert found_or_not is not None
+        return found_or_not
 
     def _checked(self, read: TolerantJson, language: Language) -> Data | FormatError:
         value, changes = coerce(self._validator, read.value)

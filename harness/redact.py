@@ -161,8 +161,9 @@ def _forms(value: str) -> Iterator[str]:
     """The ways in which a value is written down."""
     yield value
     for plain in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        yield plain
-        yield json.dumps(plain)[1:-1]
+        for escaped in (plain, plain.replace("/", r"\/")):  # some writers escape every slash
+            yield escaped
+            yield json.dumps(escaped)[1:-1]
     yield repr(value)[1:-1]
     yield html.escape(value)
     raw = value.encode("utf-8", "surrogatepass")

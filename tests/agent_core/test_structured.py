@@ -260,3 +260,28 @@ def test_a_cancellation_that_cuts_the_last_reply_is_one() -> None:
     model = ScriptedModel([PROSE, "no", stopped_meanwhile])
     result = Agent(model, answer_schema=SCHEMA).run("Weather in Paris?", cancel=cancel)
     assert (result.stop_reason, result.data) == (StopReason.CANCELLED, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"n": 1} or {"n": 2}',
+        'For example: {"n": 1}',
+        '例如：{"n": 1}',
+        'first\n```json\n{"n": 1}\n```\nthen\n```json\n{"n": 2}\n```',
+    ],
+)
+def test_a_choice_or_an_example_is_no_answer(text: str) -> None:
+    """The model is asked which it means."""
+    found = AnswerSchema({"type": "object", "required": ["n"]}).read(text, "en", ended=True)
+    assert isinstance(found, FormatError)
+    assert found.code == "ambiguous"
+    assert "one JSON value" in found.message
+
+
+def test_the_same_answer_twice_is_one() -> None:
+    """Once in a fence and once in prose, say."""
+    text = 'It is {"n": 1}.\n```json\n{"n": 1}\n```'
+    found = AnswerSchema({"type": "object", "required": ["n"]}).read(text, "en", ended=True)
+    assert isinstance(found, Data)
+    assert found.value == {"n": 1}

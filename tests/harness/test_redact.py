@@ -215,6 +215,7 @@ def test_registered_values_are_found_in_any_wrapping(secret: str, around: str) -
     for text in (
         joined,
         json.dumps(joined),
+        json.dumps(joined).replace("/", r"\/"),
         json.dumps(joined, ensure_ascii=False),
         quote(raw),
         quote(raw, safe=""),
