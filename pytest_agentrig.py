@@ -1,8 +1,8 @@
 """The pytest plugin: session files are tests, and fixtures for tests of your own.
 
 A YAML file under a folder `cassettes/` that begins with a `session:` block is replayed and fails
-when the agent does not do what it did. A red test shows the trace of its agents as a tree and
-names the page of it, under `.agentrig/failed`.
+when the agent does not do what it did; so does a file there that is empty or no YAML. A red test
+shows the trace of its agents as a tree and names the page of it, under `.agentrig/failed`.
 
 Nothing else happens, and nothing of `harness` is imported before one of these is used: the
 plugin is a top-level file because an entry point inside a package called `harness` would break
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _FOLDER = "cassettes"
 _SUFFIXES = (".yaml", ".yml")
 _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?session:\s*\n(?:[^\S\n].*\n)*?[^\S\n]+agent:")
+_OTHERS = (b"session:", b"interactions:", b"traffic:", b"version:")
 _HEAD = 4096  # bytes in which a session file has told that it is one
 _FAILED = Path(".agentrig", "failed")
 _TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
@@ -67,11 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SessionFile | None:
     """Collect session files."""
-    if file_path.suffix in _SUFFIXES and _FOLDER in file_path.parts:
-        with file_path.open("rb") as file:
-            if _BEGINNING.match(file.read(_HEAD)):
-                collector: SessionFile = SessionFile.from_parent(parent, path=file_path)
-                return collector
+    if file_path.suffix in _SUFFIXES and _FOLDER in file_path.parts and _is_test(file_path):
+        collector: SessionFile = SessionFile.from_parent(parent, path=file_path)
+        return collector
     return None
 
 
@@ -211,6 +210,21 @@ def agent_trace(request: pytest.FixtureRequest) -> MemoryTraces:
     memory = MemoryTraces()
     request.node.stash.setdefault(_TRACES, []).append(memory.traces)
     return memory
+
+
+def _is_test(path: Path) -> bool:
+    """Whether a file is a session, or damaged so that it may have been one: its test tells."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if _BEGINNING.match(head):
+        return True
+    if head.removeprefix(b"\xef\xbb\xbf").startswith(_OTHERS):
+        return False
+    try:
+        from harness.sessions.discovery import kind_of  # noqa: PLC0415 - only for odd files
+    except ImportError:  # the project has a `harness` of its own, and so no sessions of ours
+        return False
+    return kind_of(path) == "damaged"
 
 
 def _session_path(request: pytest.FixtureRequest, session: str | Path | None) -> Path:

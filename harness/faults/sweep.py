@@ -118,15 +118,19 @@ def sweep(
     """
     chosen(plan.operators)
     parts = ceil((_PARTS if dask else workers) / len(paths))
-    shares = [
-        Share(plan, str(path), path.read_bytes(), part, parts)
-        for path in paths
-        for part in range(parts)
-    ]
+    shares: list[Share] = []
     done: list[Done] = []
+    for path in paths:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            done.append(Done(str(path), error=redactor.text(str(error))))
+        else:
+            shares += [Share(plan, str(path), content, part, parts) for part in range(parts)]
+    unread = len(done)
     for each in map_ordered(shares, workers=workers, dask=dask, preload=(__name__,)):
         done.append(each)
-        progress(len(done), len(shares))
+        progress(len(done) - unread, len(shares))
     return _gathered(done, plan.seed)
 
 

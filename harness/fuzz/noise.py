@@ -73,9 +73,9 @@ def read_seeds(path: Path) -> tuple[Seed, ...]:
     Understands the answers of Ollama and of OpenAI-compatible servers, streams included.
 
     Raises:
-        NoReplies: there is none.
+        NoReplies: there is none, or a file that is no YAML.
     """
-    files = sorted(path.rglob("*.y*ml")) if path.is_dir() else [path]
+    files = sorted(filter(Path.is_file, path.rglob("*.y*ml"))) if path.is_dir() else [path]
     seeds = {seed.text: seed for file in files for seed in _seeds_in(file)}
     if not seeds:
         raise NoReplies(
@@ -87,8 +87,10 @@ def read_seeds(path: Path) -> tuple[Seed, ...]:
 
 def _seeds_in(file: Path) -> Iterator[Seed]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with file.open(encoding="utf-8") as stream:
-        data = yaml.load(stream, Loader=loader)  # noqa: S506 - a safe loader, the quick one
+    try:
+        data = yaml.load(file.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - a safe one
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise NoReplies(f"{file}: expected a YAML file of plain data: {error}") from error
     interactions = data.get("interactions", ()) if isinstance(data, dict) else ()
     for each in interactions:
         asked = _json(each.get("request", {}).get("body"))

@@ -9,11 +9,9 @@ from typing import Any
 
 from agent_core.errors import ConfigError
 from harness.redact import redactor
+from harness.sessions.discovery import files_in
 from harness.sessions.errors import SessionError
 from harness.sessions.replay import Report, replay
-
-_PATTERNS = ("*.yaml", "*.yml")
-_BEGINNINGS = (b"session:", b"traffic:", b"interactions:", b"version:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +52,11 @@ class Shard:
 
 
 def session_files(paths: Sequence[Path]) -> list[Path]:
-    """The given files, and the sessions and cassettes in the given folders."""
+    """The given files, and the sessions and cassettes in the given folders, damaged ones too."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(each for pattern in _PATTERNS for each in path.rglob(pattern))
-            found += [each for each in inside if _looks_like_session(each)]
+            found += files_in(path)
         else:
             found.append(path)
     return list(dict.fromkeys(found))
@@ -78,8 +75,3 @@ def replay_all(files: Iterable[Path], **how: Any) -> tuple[list[Report], list[Un
             words = redactor.text(f"the agent raised {type(error).__name__}: {error}")
             unjudged.append(Unjudged(path, words, crashed=True))
     return reports, unjudged
-
-
-def _looks_like_session(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(64).removeprefix(b"\xef\xbb\xbf").startswith(_BEGINNINGS)

@@ -85,6 +85,22 @@ def test_session_files_are_tests(pytester: pytest.Pytester, recorded: Path) -> N
     assert "Traceback" not in output
 
 
+def test_a_damaged_file_is_a_red_test(pytester: pytest.Pytester, recorded: Path) -> None:
+    """A session that was emptied is not skipped without a word; YAML of others is."""
+    folder = pytester.mkdir("cassettes")
+    shutil.copy(recorded, folder / "good.yaml")
+    (folder / "empty.yaml").write_bytes(b"")
+    (folder / "zeros.yaml").write_bytes(bytes(4_000))
+    (folder / "wide.yaml").write_bytes(recorded.read_text(encoding="utf-8").encode("utf-16"))
+    (folder / "foreign.yaml").write_text("- !tag a\n--- {b: 1}\n", encoding="utf-8")
+    (folder / "dir.yaml").mkdir()
+    counts, output = run_here(pytester, ".")
+    assert counts == {"passed": 1, "failed": 3}
+    for name in ("empty", "zeros", "wide"):
+        assert f"cassettes/{name}.yaml: expected" in output
+    assert "Traceback" not in output
+
+
 AGENTS = """
 from harness.demo.agents import assistant
 
