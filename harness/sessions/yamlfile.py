@@ -24,7 +24,26 @@ _BREAKS_YAML_CHANGES = ("\x85", "\u2028", "\u2029", "\ufeff")
 
 
 class _Loader(_SafeLoader):
-    """A safe loader that also knows the plain-data tags of stock vcrpy."""
+    """A safe loader that knows the plain-data tags of stock vcrpy, and wants each key once."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        if len(mapping) != len(node.value):
+            self._refuse_repeated_keys(node)
+        return mapping
+
+    def _refuse_repeated_keys(self, node: yaml.MappingNode) -> None:
+        """Of two blocks that a merge left, none may win; keys of `<<` are there to be replaced."""
+        lines: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            if not node.start_mark.index <= key_node.start_mark.index < node.end_mark.index:
+                continue  # it came with `<<`
+            key, line = self.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+            if key in lines:
+                raise ValueError(
+                    f"line {line}: the key {key!r:.80} stands in line {lines[key]} too; keep one"
+                )
+            lines[key] = line
 
 
 class _Dumper(yaml.SafeDumper):
@@ -38,7 +57,8 @@ def load_yaml(text: str) -> Any:
     """Read one YAML (or JSON) document as plain data.
 
     Raises:
-        SessionFormatError: no YAML, an unknown tag, or aliases that multiply beyond measure.
+        SessionFormatError: no YAML, an unknown tag, a key that is there twice, or aliases that
+            multiply beyond measure.
     """
     try:
         data = yaml.load(text, _Loader)  # noqa: S506 - a subclass of the safe loader

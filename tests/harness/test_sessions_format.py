@@ -292,3 +292,26 @@ def test_traffic_of_an_older_version_is_read() -> None:
     )
     assert file.traffic is not None
     assert file.traffic.version == FORMAT_VERSION
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("session: {a: 1}\nversion: 1\nsession: {a: 2}\n", "line 3: the key 'session' .* line 1 "),
+        ("a:\n  b:\n    温度: 1\n    温度: 1\n", "line 4: the key '温度' stands in line 3 "),
+        ('{"a": 1, "a": 2}', "line 1: the key 'a'"),
+        ("- &x {k: 1}\n- {<<: *x, j: 1, j: 2}\n", "line 2: the key 'j'"),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(text: str, words: str) -> None:
+    """As a bad merge leaves it: neither of the two wins without a word."""
+    with pytest.raises(SessionFormatError, match=words):
+        load_yaml(text)
+
+
+def test_a_merged_key_may_be_replaced() -> None:
+    """`<<` gives what is used unless the mapping says otherwise, once or through two anchors."""
+    text = "- &x {k: 1, j: 1}\n- &y {<<: *x, k: 2}\n- {<<: [*x, *y], k: 3}\n- *y\n"
+    assert load_yaml(text) == [
+        {"k": 1, "j": 1}, {"k": 2, "j": 1}, {"k": 3, "j": 1}, {"k": 2, "j": 1},
+    ]  # fmt: skip
