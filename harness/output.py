@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,10 @@ from harness.plain import STEERING, one_line, plain
 from harness.redact import redactor
 from harness.sessions.storage import write_atomically
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_UNCUT = 100_000  # columns
 _TO_ESCAPE = re.compile(rf"{STEERING.pattern}|[\ud800-\udfff]")
 
 
@@ -29,6 +33,12 @@ def echo_json(value: Any, *, indent: int | None = None) -> None:
     """
     text = json.dumps(redactor.value(plain(value)), ensure_ascii=False, indent=indent)
     click.echo(_TO_ESCAPE.sub(_escaped, text))
+
+
+def uncut(console: Console) -> None:
+    """Let lines and tables be as wide as they need where no terminal sets a width."""
+    if not console.is_terminal:
+        console.width = _UNCUT
 
 
 class OutputError(click.ClickException):

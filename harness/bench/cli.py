@@ -24,7 +24,7 @@ from harness.bench.retrieval import (
     tune,
 )
 from harness.bench.setups import embedder_named
-from harness.output import echo_json, write_output
+from harness.output import echo_json, uncut, write_output
 
 _UNREACHABLE = 3
 _FILE = click.Path(exists=True, path_type=Path)
@@ -175,8 +175,7 @@ def retrieval_command(
 
 def _show(results: list[Result], tunings: dict[str, Tuning], budget: int) -> None:
     console = Console()
-    if not console.is_terminal:
-        console.width = 160  # a file has no width; nothing is to be cut
+    uncut(console)
     count = results[0].questions
     table = Table(title=f"{count} questions; recall and MRR within {budget} characters")
     for heading in ("retriever", "chunker"):

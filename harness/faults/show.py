@@ -14,6 +14,7 @@ from harness.faults.catalogue import FAULTS
 from harness.faults.fault import Group
 from harness.faults.report import FORMULA, SweepReport, of_session, percent
 from harness.faults.verdicts import VIOLATIONS
+from harness.output import uncut
 from harness.redact import redactor
 from harness.sessions.github import annotation
 from harness.sessions.show import visible
@@ -45,6 +46,7 @@ _SHOWN = 20  # violations that are shown one by one
 
 def show_sweep(out: Console, report: SweepReport, threshold: float = 0.0) -> None:
     """Print the matrix by operator and by session, the violations, and the score."""
+    uncut(out)
     matrix = report.matrix()
     for group, title in _TITLES.items():
         rows = {code: counts for code, counts in matrix.items() if FAULTS[code].group == group}

@@ -32,7 +32,8 @@ class Plan:
 
     Attributes:
         operators: codes of faults, or groups of them; all unless given.
-        steps: steps of a session at most, the first and the last among them; None for all.
+        steps: steps of a session at most, the first and the last among them; one is the first
+            that calls a tool; None for all.
         seed: same seed, same trials.
         agent: factory to use instead of the sessions' own, as `module:function`.
         allow: modules whose factories the sessions may name.
@@ -143,18 +144,25 @@ def trials(recording: Recording, plan: Plan) -> list[Trial]:
     ]
     return [
         Trial(turn, step, fault)
-        for turn, step in _some(places, plan.steps)
+        for turn, step in _some(places, plan.steps, recording)
         for fault in chosen(plan.operators)
     ]
 
 
-def _some(places: list[tuple[int, int]], most: int | None) -> list[tuple[int, int]]:
-    """At most so many of them, evenly spread, the last among them and then the first."""
+def _some(
+    places: list[tuple[int, int]], most: int | None, recording: Recording
+) -> list[tuple[int, int]]:
+    """At most so many of them, evenly spread, the first and the last among them.
+
+    A single one is the first that calls a tool, since a fault of a tool needs a call.
+    """
     count = len(places)
     if most is None or count <= most:
         return places
     if most == 1:
-        return places[-1:]
+        steps = {(turn, step): recording.turns[turn].steps[step] for turn, step in places}
+        calling = [place for place, step in steps.items() if step.golden.actions]
+        return (calling or places)[:1]
     return [places[round(number * (count - 1) / (most - 1))] for number in range(most)]
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from harness.fuzz.examples import FAULTS
 from harness.fuzz.operators import OPERATORS
 from harness.fuzz.pool import Finding, Result
+from harness.output import uncut
 from harness.plain import one_line, visible
 
 _SHOWN = 400  # characters of a reply
@@ -60,6 +61,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 def show(console: Console, result: Result, columns: Sequence[str], title: str) -> None:
     """The table by label, then the smallest finding of each kind."""
+    uncut(console)
     columns = [each for each in columns if each != "recoverable"]  # the percentage says it
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
     widths = [max(map(len, each.split())) for each in columns]

@@ -17,6 +17,7 @@ import harness
 from agent_core.events import AttemptEnded
 from harness import telemetry
 from harness.cli import main
+from harness.fuzz.operators import OPERATORS
 from harness.output import echo_json
 from harness.redact import redactor
 from tests.harness.event_script import PlannedStep, drive
@@ -91,3 +92,12 @@ def test_traces_as_json_of_a_hostile_run(tmp_path: Path, command: list[str]) -> 
     assert not steers(done.output)
     first = json.loads(done.output.splitlines()[0])
     assert any(STEERING in str(value) for value in first.values())
+
+
+def test_nothing_is_cut_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of a CI shows every operator with its whole name, however narrow it claims to be."""
+    monkeypatch.setenv("COLUMNS", "40")
+    done = CliRunner().invoke(main, ["fuzz", "parser", "--examples", "200", "--workers", "1"])
+    assert "…" not in done.stdout
+    assert OPERATORS["L9"].name in done.stdout
+    assert OPERATORS["J11"].name in done.stdout

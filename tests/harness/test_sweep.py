@@ -337,6 +337,13 @@ def test_report_says_how_it_scores(recorded: Path) -> None:
     assert html.count("<td class=") == 4
 
 
+def test_a_single_step_is_one_that_calls_a_tool(recorded: Path) -> None:
+    """The final answer has nothing that a fault of a tool could be done to."""
+    report = sweep([recorded], Plan(("tool",), steps=1))
+    assert {row.trial.step for row in report.rows} == {0}
+    assert not [row for row in report.rows if row.judgement.verdict == "not applicable"]
+
+
 def test_command_exits_by_violations_and_threshold(recorded: Path) -> None:
     """0 when all is well, 1 below the threshold, 2 for an operator that does not exist."""
     run = CliRunner().invoke
