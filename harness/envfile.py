@@ -14,6 +14,7 @@ import click
 
 from agent_core.errors import ConfigError
 from agent_core.models import Secret
+from harness.redact import register_urls
 
 _LINE = re.compile(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?P<value>.*)")
 _QUOTED = re.compile(r"(?P<mark>['\"])(?P<inside>.*?)(?P=mark)[ \t]*(?:#.*)?")
@@ -40,7 +41,9 @@ def read_env_file(path: Path) -> dict[str, Secret]:
         match = _LINE.fullmatch(stripped)
         if match is None:
             raise ConfigError(f"{path.name}, line {number}: expected NAME=value")
-        found[match["name"]] = Secret(_value(match["value"]))
+        value = _value(match["value"])
+        found[match["name"]] = Secret(value)
+        register_urls(value)  # the password alone is a secret, too
     return found
 
 

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from agent_core.scrub import hear_of_secrets, register_secret
 from agent_core.secret_shapes import (
@@ -33,6 +33,8 @@ from agent_core.secret_shapes import (
 MAX_DEPTH = 200
 """Structures nested deeper than this are replaced as a whole."""
 
+_SHORTEST, _SHORTEST_PASSWORD = 8, 6  # characters; what is shorter is found in innocent text
+_USERINFO = re.compile(r"://(?P<user>[^\s/?#:@]{0,200})(?::(?P<password>[^\s/?#]{0,500}))?@")
 _REMEMBERED_CHARS, _REMEMBERED_TEXTS = 100, 1_000
 
 
@@ -151,10 +153,40 @@ def register(value: str) -> None:
 
 
 def register_environment(environ: Mapping[str, str]) -> None:
-    """Register the values of variables whose names say that they are secrets."""
+    """Register values of variables whose names say that they are secrets, and those in URLs."""
     for name, value in environ.items():
-        if len(value) >= 8 and is_secret_name(name):
+        if len(value) >= _SHORTEST and is_secret_name(name):
             register(value)
+        register_urls(value)
+
+
+def register_urls(text: str) -> None:
+    """Register the password in each URL of a text, and a user that is a token.
+
+    A user beside a password is a name, which may be an ordinary word, unless it has a digit. A
+    password that is the user's name again, as in `postgres:postgres@`, guards nothing.
+    """
+    for found in _USERINFO.finditer(text):
+        user, password = found["user"], found["password"] or ""
+        secrets = {password} - {user}
+        if len(user) >= _SHORTEST and (not password or any(map(str.isdigit, user))):
+            secrets.add(user)
+        for spelled in secrets:
+            for secret in {spelled, unquote(spelled)}:
+                if len(secret) >= _SHORTEST_PASSWORD:
+                    register(secret)
+
+
+def register_headers(headers: Mapping[str, str]) -> None:
+    """Register the credentials in headers of a request, which may be quoted in its body."""
+    for name, value in headers.items():
+        if not is_secret_name(name):
+            continue
+        cookies = value.split(";") if "cookie" in name.lower() else [f"={value}"]
+        for each in cookies:
+            secret = each.partition("=")[2].strip().rpartition(" ")[2]  # behind `Bearer`
+            if len(secret) >= _SHORTEST:
+                register(secret)
 
 
 def _forms(value: str) -> Iterator[str]:

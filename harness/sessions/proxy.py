@@ -18,6 +18,7 @@ import requests
 
 from agent_core.models.address import parse_address
 from harness.faults import Received, Response
+from harness.redact import register_headers
 from harness.sessions.delivery import UNREACHED, failure, no_answer
 from harness.sessions.errors import SessionError
 from harness.sessions.journal import journal_path
@@ -96,6 +97,7 @@ class RecordingProxy(NamedServer):
             tape = self._tape(name or self._name)
         except SessionError as error:
             return Response(409, {"error": str(error)})
+        register_headers(received.headers)  # a body may quote them
         headers = {key: value for key, value in received.headers.items() if key not in _HOP}
         # Only what can be read again: a recording holds what was said, not how it was packed.
         accepted = headers.get("accept-encoding", "")

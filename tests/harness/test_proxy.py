@@ -122,6 +122,18 @@ def test_secrets_reach_the_server_and_not_the_file(tmp_path: Path) -> None:
     assert KEY not in kept
 
 
+def test_credentials_quoted_in_a_body_are_not_kept(tmp_path: Path) -> None:
+    """Whatever shape they have: they are known from the headers of the request."""
+    message = {"role": "user", "content": "hi prox1key1word, and xkey1plain1"}
+    headers = {"Authorization": "Bearer prox1key1word", "X-Api-Key": "xkey1plain1"}
+    with recording(tmp_path, [Response(body=record("ok"))]) as (proxy, upstream):
+        post(proxy.url, {"model": "m", "messages": [message]}, headers=headers)
+        assert b"prox1key1word, and xkey1plain1" in upstream.requests[0].body
+    kept = (tmp_path / "tour.yaml").read_text(encoding="utf-8")
+    assert "prox1key1word" not in kept
+    assert "xkey1plain1" not in kept
+
+
 def test_compressed_replies_pass_as_they_are(tmp_path: Path) -> None:
     """The client gets the compressed bytes, the file what they say."""
     body = gzip.compress(json.dumps(record("北京")).encode())

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from agent_core.scrub import scrub
 from agent_core.secret_shapes import MASK, is_secret_name
-from harness.redact import Redactor, redactor, register, register_environment
+from harness.redact import (
+    Redactor,
+    redactor,
+    register,
+    register_environment,
+    register_headers,
+)
 from tests.harness.secret_strategies import tokens
 
 
@@ -264,6 +270,42 @@ def test_secrets_of_the_environment_are_registered_by_name() -> None:
     assert redactor.text("got env value 42 long from /home/someone") == (
         f"got {MASK} from /home/someone"
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "hidden", "shown"),
+    [
+        ("postgres://joe:dbpw445566@h/x", ["dbpw445566"], ["joe"]),
+        ("jdbc:mysql://maria2024x:s%40cret%21pw@h:3306/x?a=b", ["s@cret!pw", "s%40cret%21pw",
+                                                               "maria2024x"], []),
+        ("https://tokenonly77aa@git.example/x.git", ["tokenonly77aa"], ["git.example"]),
+        ("amqp://a:first+pw+1@h,amqp://b:second@pw2@h2/v", ["first+pw+1", "second@pw2"], []),
+        ("redis://:only-a-password@h", ["only-a-password"], []),
+        ("postgres://postgres:postgres@localhost/app", [], ["postgres"]),
+        ("http://proxyuser:pw@proxy:3128", [], ["proxyuser", "pw"]),
+        ("see http://host/a?mail=somebody@example.org", [], ["somebody", "example.org"]),
+    ],
+)  # fmt: skip
+def test_credentials_in_urls_of_the_environment_are_registered(
+    url: str, hidden: list[str], shown: list[str]
+) -> None:
+    """They are secrets alone, too; names and words that are found everywhere are not."""
+    register_environment({"SOME_URL": url})
+    for secret in hidden:
+        assert redactor.text(f"it was {secret} .") == f"it was {MASK} ."
+        assert secret not in scrub(f"it was {secret} .")
+    for word in shown:
+        assert redactor.text(f"it was {word} .") == f"it was {word} ."
+
+
+def test_credentials_of_a_request_are_registered() -> None:
+    """Bearer, key and cookie, wherever the body quotes them; other headers are words."""
+    register_headers({
+        "authorization": "Bearer proxkey-0123456789", "X-Api-Key": "xkey99887766",
+        "cookie": "theme=dark; sid=cook1e-cook1e=", "user-agent": "some-agent/1.0",
+    })  # fmt: skip
+    clean = redactor.text("proxkey-0123456789, xkey99887766, cook1e-cook1e=, some-agent/1.0")
+    assert clean == f"{MASK}, {MASK}, {MASK}, some-agent/1.0"
 
 
 @pytest.mark.parametrize(
