@@ -39,7 +39,20 @@ _SCHEMA_KEYS = frozenset({
     "type", "properties", "required", "additionalProperties", "description", "title", "$schema",
 })  # fmt: skip
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
-NOTHING = frozenset({"", "none", "null", "n/a", "na", "{}", "无", "空", "没有", "無"})
+NOTHING = frozenset({
+    "",
+    "none",
+    "null",
+    "n/a",
+    "na",
+    "tbd",
+    "{}",
+    "无",
+    "空",
+    "没有",
+    "無",
+    "待定",
+})
 _STRUCTURE = re.compile(r"\s*+\"?[{\[｛［]")
 _MAX_WRAPPERS = 4
 

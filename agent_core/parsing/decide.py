@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from agent_core.messages import FinalAnswer, Ignored
-from agent_core.parsing.blocks import past_block
+from agent_core.parsing.blocks import announces_quotation, next_line, past_block, speaks_of
 from agent_core.parsing.ending import clean_answer, residue, turn_in
 from agent_core.parsing.labelled import LabelReader
 from agent_core.parsing.labels import LABEL_HEAD, line_before, line_end
@@ -35,6 +35,7 @@ _RESULT = re.compile(  # what only a tool could say; weaker words are left to th
     r"[*\s]*+[:：]",
     re.IGNORECASE,
 )
+_LOOK_BACK = 300  # characters of the line before a tag
 _MAX_RESTARTS = 100
 
 
@@ -143,8 +144,7 @@ class ReplyPass:
     def _special(self, at: int, tag: str, kind: str, *, at_start: bool) -> Step:
         end = at + len(tag)
         if self._places.quoted(at):
-            self._at.prose = True
-            return end, False
+            return self._spoken_of(end, self._past_quoted(end))
         if kind == "open":
             start, after = self._places.closing(tag, end)
             if start >= 0:
@@ -169,14 +169,32 @@ class ReplyPass:
     def _tag(self, at: int, tag: str, *, at_start: bool) -> Step:
         end = at + len(tag)
         if self._indented(at) or (not at_start and not self._call_follows(end)):
-            self._at.prose = True
-            return end, False
+            return self._spoken_of(end, end)
         self._reading.refuse_answered(at)
         found = self._calls.tagged(tag, at)
-        if not at_start and self._in_prose(found.end):
-            self._at.prose = True
-            return found.end, False
+        if announces_quotation(self._text, at) or (
+            not at_start and (self._speaks_of(at) or self._in_prose(found.end))
+        ):
+            return self._spoken_of(found.end, found.end)
         return step_of(self._verdicts.announced(found, at, self._at))
+
+    def _spoken_of(self, end: int, data_end: int) -> Step:
+        """On after a tag that is only spoken of; nothing up to `data_end` is a call."""
+        self._at.prose = True
+        self._at.data_end = max(self._at.data_end, data_end)
+        return self._at.data_end if data_end > end else end, False
+
+    def _past_quoted(self, end: int) -> int:
+        """The end of what a quoted tag holds; right there where the tag alone is quoted."""
+        if self._text[end : end + 1] in {"", "`", '"', "'", "”", "’", "」", "』"}:
+            return end
+        closer = self._text.find("</", end)
+        return closer if closer >= 0 else next_line(self._text, end)
+
+    def _speaks_of(self, at: int) -> bool:
+        """Whether the words before a tag on its line deny or cite the call."""
+        begin = self._text.rfind("\n", max(0, at - _LOOK_BACK), at) + 1
+        return speaks_of(self._text[begin or max(0, at - _LOOK_BACK) : at])
 
     def _in_prose(self, end: int) -> bool:
         """Whether a call in the middle of a line is only spoken of: prose or the answer follows."""

@@ -15,6 +15,9 @@ from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.toolset import TOKEN, Toolset
 
 _KEY_VALUE = re.compile(r"\s*+[\"'“]?[^\W\d]\w*+[\"'”]?\s*+[:：=]")
+_NO_INPUT = re.compile(
+    r"\b(?:not|e\.g|for example|instead of)\b|不是|例如|比如|而非", re.IGNORECASE
+)
 _BRACE = re.compile(r"[{｛]")
 _STRAY_FENCE = re.compile(r"\n```\Z")  # closes the fence round a whole reply
 _WORDS_BEFORE = 300  # characters that may introduce an object
@@ -147,6 +150,10 @@ class InputReader:
             return None
         if not encoded and not self._is_object(name, at):
             return None
+        if _NO_INPUT.search(text[start:first]):
+            raise Refusal(
+                "bad_arguments", f"{text[start:first].strip()!r} stands before the object"
+            )
         value, after = self._calls.json.read(first)
         given = arguments_of(name, value, self._tools, self._log, first) if encoded else value
         if self._tools.plain_parameter(name) and not any(

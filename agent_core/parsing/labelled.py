@@ -20,6 +20,11 @@ _INLINE_ACTION = re.compile(
 _SENTENCE = re.compile(r"[^.。!！?？;；…\n]*+(?:([.。!！?？;；…])[ \t]*+|\n)")
 _LINE = 100  # characters of a line that show what it is
 _LONG_LINE = 2_000  # characters of a thought's line before a label on it
+_TAKEN_BACK = re.compile(
+    r"[（(\[][^()（）\[\]]{0,20}(?:\b(?:not|no|never|if|when|example|sample|cancell?ed|skipped"
+    r"|pending|hypothetical)\b|[未不若待勿]|取消|示例|样例|例如|假设|如果)",
+    re.IGNORECASE,
+)
 _USERS = {"user", "human", "用户", "用戶"}
 _MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
 
@@ -179,6 +184,8 @@ class LabelReader:
     def _action(self, label: Label, *, inline: bool = False) -> Step:
         if self._native and self._at.prose and not self._at.label_seen:
             return None
+        if _TAKEN_BACK.search(self._text[label.start : label.end]):
+            raise Refusal("no_decision", "a remark at the label says that it is none")
         mark = self._log.mark()
         found = self._actions.read(label)
         if found is None:

@@ -61,7 +61,11 @@ _TAIL = (
     _WORD_END + r"`?"
     r"(?:[ \t]*+(?P<number>[#№]?[0-9０-９]{1,3}+|[一二三四五六七八九十]{1,2}+)"  # number
     r"(?![\w.]))?+"
-    r"(?:[ \t]*+[（(\[][^()（）\[\]\n:：]{1,20}+[)）\]])?+"  # translation
+    r"(?:[ \t]*+[（(\[](?:[^()（）\[\]\n:：]{1,20}+[)）\]]"  # translation, before a colon
+    r"(?=[】\]］」〕）)>`*_ \t]{0,8}+[:：﹕︰∶꞉=＝\-—–])"
+    r"|(?:thought|action(?:[ _]input)?|(?:action|tool)[ _](?:name|arguments)|input|observation"
+    r"|(?:final[ ])?answer|思考|(?:行动|动作)(?:输入)?|输入|参数|工具|观察(?:结果)?"
+    r"|(?:最终)?(?:答案|回答))[)）\]]))?+"  # or a label's word
     r"(?:[ \t]*+[/|]?[ \t]*+(?:thought|action(?:[ ]input)?|observation|final[ ]answer"
     r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))"
     + _WORD_END

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent_core.parsing.blocks import past_block, past_fence
+from agent_core.parsing.blocks import announces_quotation, past_block, past_fence, speaks_of
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.notations import skip_space
 from agent_core.parsing.outcome import Refusal
@@ -81,7 +81,7 @@ class BlockReader:
         ):
             self._log.add("fence", pos, fence.group().strip(), "")
             self._at.data_end = after
-            step = self._unlabelled(inside, fenced=True)
+            step = self._unlabelled(inside, start=pos, fenced=True)
             if step is None or isinstance(step, Decided):
                 return step
             return max(after, step[0]), True
@@ -104,8 +104,11 @@ class BlockReader:
         self._at.fence = fence[1]
         return line, True
 
-    def _unlabelled(self, pos: int, *, fenced: bool = False) -> Step:
-        """A call that no label announces counts only where nothing else is said."""
+    def _unlabelled(self, pos: int, *, start: int | None = None, fenced: bool = False) -> Step:
+        """A call that no label announces counts only where nothing else is said.
+
+        `start` is where the fence around it begins.
+        """
         text = self._text
         leading = self._at.leading
         if self._attempts >= _ATTEMPTS:
@@ -121,11 +124,12 @@ class BlockReader:
             self._log.rollback(mark)
             self._at.prose = True
             return pos, False
-        if found is None or found.content is None:
+        announced = announces_quotation(text, pos if start is None else start)
+        if found is None or found.content is None or announced:
             self._log.rollback(mark)
             return self._data_to(found.end if found else pos)
         self._reading.refuse_answered(pos)
-        if not fenced and text.startswith("</", skip_space(text, found.end)):
+        if not fenced and not self._at.prose and text.startswith("</", skip_space(text, found.end)):
             # Only the opening tag is missing.
             return step_of(self._verdicts.announced(found, pos, self._at))
         verdict = self._verdicts.unannounced(found, pos, self._at)
@@ -144,6 +148,8 @@ class BlockReader:
         """A call at the very end of a line of prose, if the reply is known to end with it."""
         pos = call_in_prose(self._text, max(self._at.begin, self._at.data_end))
         if pos < 0 or self._places.quoted(pos) or self._attempts >= _ATTEMPTS:
+            return None
+        if speaks_of(self._text[self._text.rfind("\n", 0, pos) + 1 : pos]):
             return None
         self._at.prose = True
         mark = self._log.mark()
