@@ -27,6 +27,8 @@ COMMANDS = {
 }
 """Command name to the module that holds it (as `<name>_command`) and its one-line help."""
 
+_INTERRUPTED = 130
+
 
 class LazyGroup(click.Group):
     """A group that knows its commands by name and loads one when it is asked for."""
@@ -45,9 +47,15 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a file that cannot be read or written is one line, not a traceback."""
+        """Run the command; a file that cannot be read or written is one line, not a traceback.
+
+        So is Ctrl-C while the command is still being loaded.
+        """
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise click.exceptions.Exit(_INTERRUPTED) from None
         except BrokenPipeError:  # `agentrig … | head`: click ends quietly
             raise
         except OSError as error:

@@ -161,7 +161,7 @@ def record_command(
             done = record(
                 plan, named_factory(factory), path, mode=mode or "new", observers=observers
             )
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or SIGTERM while it is traced
             _say_how_to_resume(path, factory)
             raise
         if as_json:

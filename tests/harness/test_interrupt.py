@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from harness.cli import main
 from harness.faults import FaultServer, Received, Response
 
 GUARD = 60.0  # seconds; only against hanging
@@ -93,8 +95,10 @@ SLOW = said('Action: {"name": "slow", "parameters": {}}')
 
 
 @contextmanager
-def interrupted(point: str, folder: Path, arguments: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Run Python with `{url}` in the arguments replaced, and send SIGINT when it is there."""
+def interrupted(
+    point: str, folder: Path, arguments: list[str], number: signal.Signals = signal.SIGINT
+) -> Iterator[tuple[int, str, str]]:
+    """Run Python with `{url}` in the arguments replaced, and send a signal when it is there."""
     (folder / "slow_agents.py").write_text(AGENTS, encoding="utf-8")
     if point == "between":
         (folder / "stop").touch()
@@ -123,7 +127,7 @@ def interrupted(point: str, folder: Path, arguments: list[str]) -> Iterator[tupl
             while point != "model" and not (folder / point).exists():
                 assert time.monotonic() < until
                 time.sleep(0.02)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             out, err = process.communicate(timeout=GUARD)
         finally:
             process.kill()
@@ -161,12 +165,24 @@ def test_a_command_ends_in_order(point: str, tmp_path: Path) -> None:
     assert "harness.step" in trace.read_text("utf-8")
 
 
-def test_a_recording_can_be_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
+)
+def test_a_recording_can_be_resumed(tmp_path: Path, number: signal.Signals, expected: int) -> None:
     """The journal holds what was done; nothing half-written is in the folder."""
     run = ["-m", "harness", "record", "slow_agents:agent", "q", "--name", "r", "--dir", "kept",
            "--model", "m", "--base-url", "{url}"]  # fmt: skip
-    with interrupted("tool", tmp_path, run) as (code, out, err):
-        assert code == 130, err
+    with interrupted("tool", tmp_path, run, number) as (code, out, err):
+        assert code == expected, err
         assert "Traceback" not in out + err
         assert "--resume" in err
     assert [each.name for each in (tmp_path / "kept").iterdir()] == ["r.yaml.journal"]
+
+
+def test_ctrl_c_while_a_command_is_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that a command imports takes a while, too: the exit code is the same."""
+    (tmp_path / "slow_to_load.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = CliRunner().invoke(main, ["fuzz", "parser", "--target", "slow_to_load:parse"])
+    assert done.exit_code == 130
+    assert done.stderr == "interrupted\n"
