@@ -33,7 +33,7 @@ class RouterChat:
         name: said in results.
 
     Raises:
-        ConfigError: there is no route.
+        ConfigError: there is no route, or one without a model.
 
     Example:
         >>> from agent_core.models import ScriptedModel
@@ -51,6 +51,11 @@ class RouterChat:
         self.routes = tuple(each if isinstance(each, Route) else Route(each) for each in routes)
         if not self.routes:
             raise ConfigError("a router needs at least one model, got none")
+        for each in self.routes:
+            has_rule = each.when is None or callable(each.when)
+            if not (isinstance(each.model, ChatModel) and has_rule):
+                got = f"Route({type(each.model).__name__}, when={type(each.when).__name__})"
+                raise ConfigError(f"a router takes models and Route(model, when=rule), got {got}")
         self.name = name
         windows = [each.model.context_window for each in self.routes]
         # A prompt has to fit whichever model gets it.

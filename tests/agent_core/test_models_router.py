@@ -150,3 +150,13 @@ def test_a_router_without_models_is_refused() -> None:
     """Nothing could ever be asked."""
     with pytest.raises(ConfigError, match="at least one model"):
         RouterChat([])
+
+
+@pytest.mark.parametrize(
+    ("model", "rule"),
+    [("cheap", ScriptedModel([])), (ScriptedModel([]), "long"), ("model", None), (None, None)],
+)
+def test_what_is_no_route_is_told_at_once(model: Any, rule: Any) -> None:
+    """Arguments the wrong way round are found when the router is made, not when it is asked."""
+    with pytest.raises(ConfigError, match=r"models and Route\(model, when=rule\), got Route\("):
+        RouterChat([Route(model, rule)])
