@@ -12,7 +12,9 @@ from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 MAX_DIGITS = 4_300  # what Python itself turns into an int, and prints again, at most
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+")
-_LOOSE_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*+)?(?:\.[0-9]*+)?+(?:[eE][+-]?[0-9]++)?+")
+_LOOSE_NUMBER = re.compile(
+    r"[+-]?(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+)
 _WORD = re.compile(r"[^\s,，;；:：{}\[\]｛｝［］()（）\"'“”‘’＂/#<>`=]*+")
 _BARE_VALUE = re.compile(r"[^\W\d](?:[\w.@-]|[ ](?=[\w.@-]))*+")
 _LITERALS: dict[str, JsonValue] = {

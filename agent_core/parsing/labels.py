@@ -170,6 +170,12 @@ def label_at(text: str, pos: int) -> Label | None:
     )
 
 
+def begins_strongly(line: str) -> bool:
+    """Whether a line begins with a label that is no everyday word, with a colon or without."""
+    label = label_at(line, 0)
+    return label is not None and label.strong
+
+
 def stands_out(text: str, label: Label) -> bool:
     """Whether a label without a colon, with words behind it, is written as one.
 
