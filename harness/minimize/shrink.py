@@ -104,10 +104,10 @@ def minimize(
         SessionError: it cannot be replayed at all.
     """
     began = time.monotonic()
-    factory = built_once(factory)
-    whole = begin(file, factory)
+    once = built_once(factory)
+    whole = begin(file, once)
     failure = _known_failure(file, factory, check)
-    work = _Work(whole, factory, failure, began + seconds, progress)
+    work = _Work(whole, once, failure, began + seconds, progress)
     finished = work.through()
     best = work.best
     return Minimized(

@@ -86,8 +86,10 @@ def test_every_recording_comes_apart(path: Path) -> None:
     """Each request belongs to one step, to the end of a turn, or to none; each call to a step."""
     file = load_session(path)
     layout = layout_of(file)
-    assert layout is not None
     assert file.session is not None
+    if layout is None:  # the model was asked for summaries, too
+        assert file.session.agent.factory.endswith(":summarising")
+        return
     takes = [take for step in layout.steps for take in step.takes]
     takes += [take for ending in layout.endings for take in ending]
     outside = {number for number, take in enumerate(file.takes) if take.within is None}
