@@ -24,7 +24,13 @@ from harness.sessions.player import Player
 from harness.trace.spans import Trace, TraceSpan
 
 _REQUEST = "harness.request.sha256"
+_ESTIMATED = "harness.usage.estimated"
 _CALLING = ("chat", "embeddings")
+_COUNTS = (
+    (semconv.INPUT_TOKENS, "harness.step.input_tokens", "harness.total_input_tokens"),
+    (semconv.OUTPUT_TOKENS, "harness.step.output_tokens", "harness.total_output_tokens"),
+)
+"""Attributes with tokens, of a model call, a step and a run."""
 
 
 def cross_check(
@@ -49,6 +55,8 @@ def cross_check(
     for span in spans:
         if span.kind in _CALLING:
             found += _call(player, span, partners)
+    if not found:  # else the sums would only repeat it
+        found += [lie for span in spans if span.kind == "invoke_agent" for lie in _totals(span)]
     return found
 
 
@@ -108,7 +116,7 @@ def _call(player: Player, span: TraceSpan, partners: dict[str, int]) -> Iterator
 
 def _reply(number: int, reply: Reply, player: Player, span: TraceSpan) -> Iterator[str]:
     said = span.attributes
-    if not said.get("harness.usage.estimated"):
+    if not said.get(_ESTIMATED):
         prompt, generated = reply.usage.prompt_tokens, reply.usage.completion_tokens
         yield from _compare(number, "prompt tokens", prompt, said.get(semconv.INPUT_TOKENS))
         yield from _compare(number, "reply tokens", generated, said.get(semconv.OUTPUT_TOKENS))
@@ -125,6 +133,29 @@ def _reply(number: int, reply: Reply, player: Player, span: TraceSpan) -> Iterat
     calls = len(reply.tool_calls)
     yield from _compare(number, "tool calls", calls, said.get("harness.reply.tool_calls", 0))
     yield from _contents(number, reply, said.get(semconv.OUTPUT_MESSAGES))
+
+
+def _totals(run: TraceSpan) -> Iterator[str]:
+    """The tokens of a step are those of its call; those of a run at least those of its steps.
+
+    What memory asks a model for is no step, and the run may count it or not.
+    """
+    steps = [span for span in run.children if span.kind == "harness.step"]
+    aside = [call for each in run.find("harness.memory") for call in each.find("chat")]
+    for key, of_step, of_run in _COUNTS:
+        for number, step in enumerate(steps, start=1):
+            calls = [each for each in step.children if each.kind == "chat" and not each.failed]
+            said = step.attributes.get(of_step)
+            if len(calls) == 1 and not step.attributes.get(_ESTIMATED):
+                called = calls[0].attributes.get(key)
+                if said != called:
+                    yield f"step {number} says {said!r} {of_step}, its model call {called!r}"
+        if run.attributes.get(_ESTIMATED):
+            continue
+        least = sum(each.attributes.get(of_step, 0) for each in steps)
+        most = least + sum(each.attributes.get(key, 0) for each in aside)
+        if not least <= run.attributes.get(of_run, 0) <= most:
+            yield f"{run.name} says {run.attributes.get(of_run)!r} {of_run}, its steps {least}"
 
 
 def _contents(number: int, reply: Reply, messages: Any) -> Iterator[str]:

@@ -33,7 +33,13 @@ from harness.sessions.sources import (
 )
 from harness.sessions.tape import call_tape, search_tape
 from harness.sessions.taped import TapedLongTerm, TapedRetriever, TapedRunner, exchange_runner
-from harness.sessions.trajectory import Divergence, StepWatch, divergences, golden_turn
+from harness.sessions.trajectory import (
+    Divergence,
+    StepWatch,
+    divergences,
+    golden_turn,
+    miscounts,
+)
 from harness.trace.spans import Trace
 
 ReplayMode = Literal["strict", "lenient"]
@@ -215,7 +221,7 @@ class _Replay:
         agent = self._agent(factory, observers)
         results = self._run(agent)
         golden = [golden_turn(result) for result in results]
-        ways = tuple(divergences(self.session.trajectory, golden))
+        ways = (*divergences(self.session.trajectory, golden), *miscounts(results))
         tools = tool_definitions(agent)
         drift = drift_of(
             self.player,

@@ -17,6 +17,7 @@ from agent_core.messages import (
     ParsedReply,
     RunResult,
     Step,
+    Usage,
 )
 from harness.redact import redactor
 from harness.sessions.exchange import canonical_json
@@ -31,8 +32,8 @@ class Divergence:
 
     Attributes:
         turn, step: from 1; the step is None for what concerns the turn as a whole.
-        what: `decision`, `observation`, `steps`, `stop_reason`, `answer`, `data` or
-            `turns`.
+        what: `decision`, `observation`, `steps`, `stop_reason`, `answer`, `data`, `turns` or
+            `tokens`.
         recorded, now: in words.
     """
 
@@ -121,6 +122,23 @@ def divergences(recorded: Sequence[GoldenTurn], now: Sequence[GoldenTurn]) -> It
     if recorded and len(recorded) != len(now):
         last = min(len(recorded), len(now)) + 1
         yield Divergence(last, None, "turns", f"{len(recorded)} turns", f"{len(now)} turns")
+
+
+def miscounts(results: Sequence[RunResult]) -> Iterator[Divergence]:
+    """Runs that say less tokens than the recorded replies of their steps add up to.
+
+    More are no error: a summary that a model wrote is counted too, and is no step.
+    """
+    for number, result in enumerate(results, start=1):
+        steps, run = sum((step.reply.usage for step in result.steps), Usage()), result.usage
+        less = [
+            name
+            for name in ("prompt_tokens", "completion_tokens")
+            if (getattr(run, name) or 0) < (getattr(steps, name) or 0)
+        ]
+        if less:
+            was, now = (f"{each.prompt_tokens}→{each.completion_tokens}" for each in (steps, run))
+            yield Divergence(number, None, "tokens", f"{was} tokens in all steps", f"{now} tokens")
 
 
 def first_divergence(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from agent_core.messages import Usage
 from harness import semconv
 from harness.cli import main
 from harness.sessions.cassette import load_session
 from harness.sessions.crosscheck import cross_check
 from harness.sessions.replay import replay
+from harness.sessions.trajectory import miscounts
 from harness.trace.replayed import replayed
 from harness.trace.spans import Trace, TraceSpan
 from tests.harness.serve_support import CALL, record
@@ -47,6 +50,13 @@ def attempts(trace: Trace) -> list[TraceSpan]:
 def lie(key: str, value: Any, *, call: int = 0) -> Callable[[Trace], None]:
     def tell(trace: Trace) -> None:
         calls(trace)[call].attributes[key] = value
+
+    return tell
+
+
+def miscount(key: str, value: int, *, kind: str) -> Callable[[Trace], None]:
+    def tell(trace: Trace) -> None:
+        trace.root.find(kind)[0].attributes[key] = value
 
     return tell
 
@@ -103,6 +113,18 @@ def test_a_true_trace_agrees(recorded: Path) -> None:
         (drop_retry, "says 2 attempts and has 1 attempt spans"),
         (invent_attempt, "belongs to no exchange"),
         (swap, "out of its order"),
+        (
+            miscount("harness.step.input_tokens", 19, kind="harness.step"),
+            "step 1 says 19 harness.step.input_tokens, its model call 20",
+        ),
+        (
+            miscount("harness.total_input_tokens", 90, kind="invoke_agent"),
+            "says 90 harness.total_input_tokens, its steps 110",
+        ),
+        (
+            miscount("harness.total_output_tokens", 99, kind="invoke_agent"),
+            "says 99 harness.total_output_tokens, its steps",
+        ),
     ],
 )
 def test_liars_are_named(recorded: Path, change: Callable[[Trace], None], words: str) -> None:
@@ -122,6 +144,16 @@ def test_a_traced_replay_is_checked(recorded: Path, tmp_path: Path) -> None:
     report = replay(recorded, traces=lambda: [trace])
     assert not report.ok
     assert report.in_words() == ["trace: exchange 2: prompt tokens recorded 20, the span says 21"]
+
+
+def test_a_run_that_counts_less_than_its_steps_is_found(recorded: Path) -> None:
+    """Without a trace, too; more is no error, because a summary is counted and is no step."""
+    (result,) = replay(recorded).results
+    assert list(miscounts([result])) == []
+    last = replace(result, usage=result.steps[-1].reply.usage)
+    assert [(each.turn, each.what) for each in miscounts([result, last])] == [(2, "tokens")]
+    more = replace(result, usage=result.usage + Usage(100, 10))
+    assert list(miscounts([more])) == []
 
 
 def test_the_command_checks_what_it_traces(tmp_path: Path, monkeypatch: Any) -> None:
