@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from agent_core.messages import JsonObject
 from harness import faults
 from harness.faults.transport import spoiled
-from harness.sessions.borders import Borders, cut
+from harness.sessions.borders import Borders
 from harness.sessions.cassette import read_request, read_response
 from harness.sessions.conversion import (
     api_of,
@@ -24,7 +24,7 @@ from harness.sessions.conversion import (
 )
 from harness.sessions.exchange import Headers, Request, Response, json_body
 from harness.sessions.format import Api, ErrorKind, SessionFile, Take
-from harness.sessions.pacing import duration, moments, regrouped
+from harness.sessions.pacing import duration, moments, recut
 
 _NOT_SENT = {"transfer-encoding", "content-encoding", "content-length", "connection", "date"}
 _JSON, _NDJSON, _EVENTS = "application/json", "application/x-ndjson", "text/event-stream"
@@ -75,8 +75,7 @@ class Delivery:
         if not form.pieces:
             delay = self._pace * form.seconds
             return faults.Response(form.response.status, form.response.body, headers, delay=delay)
-        chunks = cut(form.pieces, self._borders)
-        times = regrouped(chunks, [len(each) for each in form.pieces], form.times)
+        chunks, times = recut(form.pieces, form.times, self._borders)
         return faults.Response(headers=headers, chunks=self._paced(chunks, times))
 
     def fault(self, code: str, file: SessionFile, take: Take, asked: Request) -> faults.Response:

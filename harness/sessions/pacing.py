@@ -12,6 +12,7 @@ from itertools import accumulate
 
 from agent_core.messages import JsonObject, JsonValue
 from agent_core.models.wire import as_count
+from harness.sessions.borders import Borders, cut
 from harness.sessions.exchange import json_body
 from harness.sessions.format import Take
 
@@ -29,6 +30,14 @@ def moments(pieces: Sequence[bytes], take: Take) -> list[float]:
     else:
         known = _of_lines([json_body(piece) for piece in pieces])
     return list(accumulate(known, max))
+
+
+def recut(
+    pieces: Sequence[bytes], times: Sequence[float], borders: Borders
+) -> tuple[list[bytes], list[float]]:
+    """Lines or events, and when they came, as chunks with other borders."""
+    chunks = cut(pieces, borders)
+    return chunks, regrouped(chunks, [len(each) for each in pieces], times)
 
 
 def regrouped(pieces: Sequence[bytes], sizes: Sequence[int], times: Sequence[float]) -> list[float]:

@@ -18,8 +18,10 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
+from harness.sessions.borders import Borders
 from harness.sessions.cassette import read_request, read_response
 from harness.sessions.clocks import ReplayClock
+from harness.sessions.conversion import api_of, is_stream, pieces_of
 from harness.sessions.exchange import (
     Request,
     Response,
@@ -28,6 +30,7 @@ from harness.sessions.exchange import (
     request_of,
 )
 from harness.sessions.format import SessionFile, Take
+from harness.sessions.pacing import moments, recut
 from harness.sessions.responses import build_response, transport_error
 from harness.sessions.scrubbing import scrub_request
 
@@ -55,15 +58,22 @@ class Player:
     Args:
         clock: moves on as the recorded replies arrive.
         skip_within: requests that a taped tool sent are not expected, because it does not run.
+        borders: where streams are cut into chunks; as they came unless given.
     """
 
     def __init__(
-        self, file: SessionFile, *, clock: ReplayClock | None = None, skip_within: bool = True
+        self,
+        file: SessionFile,
+        *,
+        clock: ReplayClock | None = None,
+        skip_within: bool = True,
+        borders: Borders | None = None,
     ) -> None:
         self.file = file
         self.takes = file.takes
         self.clock = clock or ReplayClock()
         self.served: list[Served] = []
+        self._borders = borders
         self._requests = [self._request(take) for take in self.takes]
         self._used = [skip_within and take.within is not None for take in self.takes]
         self._cursor = 0
@@ -106,6 +116,8 @@ class Player:
             assert take.error is not None
             self.clock.advance_to(take.at + take.seconds)
             raise transport_error(take.error.kind, prepared)
+        if self._borders is not None:
+            take = self._recut(take, self.request(number), response, self._borders)
         return build_response(prepared, response, take=take, clock=self.clock)
 
     def request(self, number: int) -> Request:
@@ -137,6 +149,15 @@ class Player:
             return self.file.exchanges[take.exchange].request
         assert take.error is not None
         return read_request(take.error.request)
+
+    def _recut(self, take: Take, request: Request, response: Response, borders: Borders) -> Take:
+        """The take with a stream in other chunks."""
+        api = api_of(request.url)
+        if api is None or not is_stream(api, response):
+            return take
+        pieces = pieces_of(api, response.body)
+        chunks, times = recut(pieces, moments(pieces, take), borders)
+        return take.model_copy(update={"sizes": [len(each) for each in chunks], "times": times})
 
     def _find(self, request: Request) -> Served | None:
         """Answer a request that is what was recorded: in the same bytes, else in others."""

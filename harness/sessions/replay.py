@@ -15,6 +15,7 @@ import requests
 from agent_core.agent import Agent
 from agent_core.events import Observer
 from agent_core.messages import JsonObject, RunResult
+from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
 from harness.sessions.clocks import ReplayClock, seeded
 from harness.sessions.crosscheck import cross_check
@@ -150,6 +151,7 @@ def replay(
     allow: Sequence[str] = (),
     mode: ReplayMode = "strict",
     tools: ToolMode = "taped",
+    borders: Borders | None = None,
     fail_on: FailOn = "warn",
     observers: Sequence[Observer] = (),
     traces: Callable[[], Sequence[Trace]] | None = None,
@@ -167,6 +169,7 @@ def replay(
         mode: `strict` stops where decisions diverge and fails for drift; `lenient` goes on and
             never fails for it.
         tools: `taped` answers tool calls from the recording, `live` runs them.
+        borders: where streams are cut into chunks; as they came unless given.
         fail_on: the least severity of drift that fails.
         traces: gives what the observers have written of this replay, to be held against the
             recording: a trace that says something else fails.
@@ -180,7 +183,7 @@ def replay(
     name = name or ("session" if path is None else path.stem)
     began = time.perf_counter()
     if file.session is None:
-        report = _replay_cassette(file, name)
+        report = _replay_cassette(file, name, borders)
     else:
         turns, golden = len(file.session.turns), len(file.session.trajectory)
         if golden < turns:
@@ -190,7 +193,7 @@ def replay(
             )
         chosen = named_factory(factory) if isinstance(factory, str) else factory
         chosen = chosen or allowed_factory(file.session.agent.factory, allow)
-        run = _Replay(file, file.session, mode=mode, live_tools=tools == "live")
+        run = _Replay(file, file.session, mode=mode, live_tools=tools == "live", borders=borders)
         report = run.report(chosen, name, fail_on=fail_on, observers=observers)
         written = traces() if traces is not None else ()
         if written:  # a sampler may have left it out
@@ -203,13 +206,19 @@ class _Replay:
     """The replay gears of one session."""
 
     def __init__(
-        self, file: SessionFile, session: Session, *, mode: ReplayMode, live_tools: bool
+        self,
+        file: SessionFile,
+        session: Session,
+        *,
+        mode: ReplayMode,
+        live_tools: bool,
+        borders: Borders | None,
     ) -> None:
         self.session = session
         self.mode = mode
         self.live_tools = live_tools
         self.clock = ReplayClock(session.clock.now)
-        self.player = Player(file, clock=self.clock, skip_within=not live_tools)
+        self.player = Player(file, clock=self.clock, skip_within=not live_tools, borders=borders)
         self.calls = call_tape(session.tape)
         self.searches = search_tape(session.searches)
         self.cancel = Event()
@@ -284,9 +293,9 @@ class _Replay:
         return self.cancel.is_set() or any(each.parts for each in ways)
 
 
-def _replay_cassette(file: SessionFile, name: str) -> Report:
+def _replay_cassette(file: SessionFile, name: str, borders: Borders | None) -> Report:
     """Send a cassette's own requests; each has to get its own reply."""
-    player = Player(SessionFile(None, file.exchanges))
+    player = Player(SessionFile(None, file.exchanges), borders=borders)
     with replay_session(player) as http:
         for exchange in file.exchanges:
             sent = exchange.request

@@ -30,6 +30,7 @@ from harness.sessions.arguments import (
     trace_options,
     traced,
 )
+from harness.sessions.borders import BORDERS
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
 from harness.sessions.record import rewrite
@@ -61,6 +62,8 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
               show_default=True, help="lenient reports drift and never fails for it.")  # fmt: skip
 @click.option("--tools", type=click.Choice(["taped", "live"]), default="taped",
               show_default=True, help="Answer tool calls from the tape, or run them.")  # fmt: skip
+@click.option("--borders", type=click.Choice(BORDERS),
+              help="Where streams are cut into chunks; as they came unless given.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice(["warn", "fail"]), default="warn",
               show_default=True, help="The least severity of drift that fails.")  # fmt: skip
 @click.option("--accept", "accepted", multiple=True, metavar="CAUSE",
