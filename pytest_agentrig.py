@@ -26,8 +26,8 @@ import pytest
 if TYPE_CHECKING:
     from agent_core.models import ScriptedModel
     from harness.sessions.proxy import RecordingProxy
-    from harness.sessions.replay import Report
     from harness.sessions.serve import SessionServer
+    from harness.sessions.session_report import Report
     from harness.trace.memory import MemoryTraces
     from harness.trace.spans import Trace
 

@@ -20,7 +20,8 @@ from harness.sessions.drift import Cause
 from harness.sessions.errors import FactoryRefused, SessionError
 from harness.sessions.format import GoldenTurn, SessionFile
 from harness.sessions.lint import lint_session
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import replay
+from harness.sessions.session_report import Report
 from harness.sessions.sources import Factory, named_factory
 from harness.sessions.trajectory import Divergence, golden_turn
 

@@ -19,7 +19,8 @@ from harness.sessions.errors import SessionError
 from harness.sessions.exchange import Request
 from harness.sessions.format import Acceptance, SessionFile, Take
 from harness.sessions.journal import sole_writer
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import replay
+from harness.sessions.session_report import Report
 from harness.sessions.storage import write_atomically
 from harness.sessions.trajectory import golden_turn
 

@@ -9,7 +9,7 @@ from typing import Literal
 from harness.redact import redactor
 from harness.sessions.drift import Severity
 from harness.sessions.lint import Finding
-from harness.sessions.replay import Report
+from harness.sessions.session_report import Report
 from harness.sessions.suite import Unjudged
 
 Level = Literal["error", "warning", "notice"]

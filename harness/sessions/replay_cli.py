@@ -34,8 +34,9 @@ from harness.sessions.borders import BORDERS
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
 from harness.sessions.record import rewrite
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import replay
 from harness.sessions.report import SuiteReport, suite_report
+from harness.sessions.session_report import Report
 from harness.sessions.show import console, show_report, show_summary, visible
 from harness.sessions.sources import allowed_factory, named_factory, reachable
 from harness.sessions.storage import is_replaceable

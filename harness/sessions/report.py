@@ -13,7 +13,7 @@ from agent_core.messages import JsonObject
 from harness.redact import redactor
 from harness.sessions.drift import Severity
 from harness.sessions.errors import SessionError
-from harness.sessions.replay import Report
+from harness.sessions.session_report import Report
 from harness.sessions.suite import Shard, Unjudged
 
 

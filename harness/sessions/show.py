@@ -26,7 +26,7 @@ from harness import plain
 from harness.redact import redactor
 from harness.sessions.drift import Cause, Severity
 from harness.sessions.exchange import canonical_json
-from harness.sessions.replay import Report
+from harness.sessions.session_report import Report
 
 _COLOURS: Mapping[Severity, str] = {
     "ignorable": "dim", "volatile": "cyan", "warn": "yellow", "fail": "red",

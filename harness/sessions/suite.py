@@ -11,7 +11,8 @@ from agent_core.errors import ConfigError
 from harness.redact import redactor
 from harness.sessions.discovery import files_in
 from harness.sessions.errors import SessionError
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import replay
+from harness.sessions.session_report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from harness.sessions.errors import SessionBusy, SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.record import Plan, plan_of, record
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import replay
+from harness.sessions.session_report import Report
 from harness.sessions.show import show_report
 from harness.sessions.sources import (
     Factory,

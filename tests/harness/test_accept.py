@@ -20,7 +20,8 @@ from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionBusy, SessionError
 from harness.sessions.journal import sole_writer
 from harness.sessions.lint import lint
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import replay
+from harness.sessions.session_report import Report
 from harness.sessions.sources import Factory, named_factory
 from tests.harness.sessions_support import (
     ASSISTANT,

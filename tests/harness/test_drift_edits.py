@@ -22,7 +22,8 @@ from harness.demo.agents import assistant
 from harness.sessions.cassette import load_session
 from harness.sessions.drift import Severity
 from harness.sessions.format import Session, SessionFile
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import replay
+from harness.sessions.session_report import Report
 from tests.harness.sessions_support import ollama_reply, record_scripted
 
 Change = Callable[[Any], Any]

@@ -22,9 +22,9 @@ from harness.faults.verdicts import VIOLATIONS, Judgement
 from harness.sessions import github
 from harness.sessions.drift import Cause, Drift
 from harness.sessions.lint import Finding
-from harness.sessions.replay import Report
 from harness.sessions.report import ReportedShard, SuiteReport, suite_report
 from harness.sessions.report_page import report_page
+from harness.sessions.session_report import Report
 from harness.sessions.suite import Shard, Unjudged
 from tests.harness.sessions_support import three_steps
 

@@ -22,7 +22,8 @@ from harness.sessions.drift import SEVERITY, Cause
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.format import AgentSource, ModelSource, Turn
 from harness.sessions.record import Plan, record
-from harness.sessions.replay import Report, replay
+from harness.sessions.replay import replay
+from harness.sessions.session_report import Report
 from harness.sessions.sources import Factory, named_factory
 from tests.harness.sessions_support import (
     ANSWER,
