@@ -37,7 +37,7 @@ def task_text(agent: Agent, question: str) -> str:
 def _with_passages(agent: Agent, question: str) -> str:
     if agent.retriever is None:
         return question
-    from agent_core.rag.passages import render_passages  # noqa: PLC0415 - brings numpy
+    from agent_core.rag.passages import render_passages  # noqa: PLC0415 - only with a retriever
 
     hits = agent.retriever.retrieve(question, agent.top_k)
     passages = render_passages(hits, language=agent.language)

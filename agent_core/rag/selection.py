@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from agent_core.errors import ConfigError
 from agent_core.messages import Chunk, JsonValue
+
+if TYPE_CHECKING:  # whoever has rows or scores has loaded it
+    import numpy as np
+    from numpy.typing import NDArray
 
 Where = Mapping[str, JsonValue] | Callable[[Chunk], bool]
 """A filter: metadata that must be equal (a list means any of its values; `source` and `id`
@@ -20,6 +22,8 @@ _FEW = 16
 
 def matching_rows(chunks: Sequence[Chunk], where: Where) -> NDArray[np.intp]:
     """Rows of the chunks that pass a filter, ascending."""
+    import numpy as np  # noqa: PLC0415
+
     accepts = where if callable(where) else _equality(where)
     return np.array([row for row, chunk in enumerate(chunks) if accepts(chunk)], dtype=np.intp)
 
@@ -45,6 +49,8 @@ def best_rows(scores: NDArray[np.float32], top_k: int) -> list[tuple[int, float]
 
     The array may be used up: what was found is struck out.
     """
+    import numpy as np  # noqa: PLC0415
+
     count = scores.shape[0]
     if top_k <= _FEW:
         return _few_best(scores, min(top_k, count))

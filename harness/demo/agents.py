@@ -7,8 +7,8 @@ parameter that `agentrig record --param name=value` sets and the session file ke
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import cache
 
 import requests
 
@@ -18,14 +18,8 @@ from agent_core.gears import ChatModel, Clock, Embedder
 from agent_core.limits import Limits
 from agent_core.messages import Action, Chunk, JsonObject, Language, Message, Protocol
 from agent_core.prompts import worked_example, worked_turns
-from agent_core.rag import (
-    DenseRetriever,
-    LexicalRetriever,
-    OllamaEmbedder,
-    OpenAIEmbedder,
-    search_knowledge_tool,
-)
-from agent_core.tools import FunctionDefinition, calculator, current_time
+from agent_core.rag import LexicalRetriever, search_knowledge_tool
+from agent_core.tools import FunctionDefinition, calculator, current_time, define
 from harness.demo.world import get_weather, world
 
 
@@ -43,6 +37,16 @@ def knowledge_chunks() -> list[Chunk]:
     return chunks
 
 
+@cache
+def standing_tools(
+    language: Language,
+) -> tuple[FunctionDefinition, FunctionDefinition, FunctionDefinition]:
+    """Weather, arithmetic and the knowledge base: described once for all agents."""
+    search = search_knowledge_tool(knowledge(), language=language)
+    return define(get_weather), define(calculator), define(search)
+
+
+@cache
 def examples(protocol: Protocol, language: Language) -> tuple[str | Message, ...]:
     """Two worked examples, about nothing that a recorded session asks."""
     if language == "zh":
@@ -120,15 +124,9 @@ def assistant(
     max_steps: int = 10,
 ) -> Agent:
     """Weather, arithmetic, a knowledge base and the time."""
-    tools: list[Callable[..., Any] | FunctionDefinition] = [
-        get_weather,
-        calculator,
-        search_knowledge_tool(knowledge(), language=language),
-        current_time(clock),
-    ]
     return Agent(
         model,
-        tools,
+        [*standing_tools(language), current_time(clock)],
         protocol=protocol,
         language=language,
         clock=clock,
@@ -193,6 +191,12 @@ def embedded(
     v1: str | None = None,
 ) -> Agent:
     """Answers from passages that a server embeds: Ollama's own route, or the one at `v1`."""
+    from agent_core.rag import (  # noqa: PLC0415 - brings numpy
+        DenseRetriever,
+        OllamaEmbedder,
+        OpenAIEmbedder,
+    )
+
     embedder: Embedder = OllamaEmbedder(embedding_model, session=http, clock=clock)
     if v1 is not None:
         embedder = OpenAIEmbedder(embedding_model, base_url=v1, session=http, clock=clock)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from agent_core.agent import Agent
 from agent_core.catalogue import ToolCatalogue
@@ -19,14 +18,10 @@ from agent_core.limits import Limits
 from agent_core.longterm import LongTermMemory
 from agent_core.messages import Action, Chunk, Hit, Language, Message, Protocol
 from agent_core.models import Route, RouterChat
-from agent_core.rag import search_knowledge_tool
 from agent_core.summary import SummaryMemory
 from agent_core.task import render_memories
-from agent_core.tools import FunctionDefinition, calculator, current_time
-from harness.demo.agents import assistant, example, examples, knowledge
-from harness.demo.world import get_weather
-
-Tools: TypeAlias = list[Callable[..., Any] | FunctionDefinition]
+from agent_core.tools import current_time
+from harness.demo.agents import assistant, example, examples, standing_tools
 
 WEATHER_SCHEMA = {
     "type": "object",
@@ -116,10 +111,9 @@ def team(
     """A lead who asks a researcher, a writer and a checker; all share the lead's limits."""
     words, shown = _TEAM[language], _team_examples(protocol, language)
     how: dict[str, Any] = {"protocol": protocol, "language": language, "clock": clock}
-    tools: Tools = [get_weather, search_knowledge_tool(knowledge(), language=language)]
-    researcher = Agent(
-        model, tools, name="researcher", examples=examples(protocol, language), **how
-    )
+    weather, _, search = standing_tools(language)
+    shown_to_all = examples(protocol, language)
+    researcher = Agent(model, [weather, search], name="researcher", examples=shown_to_all, **how)
     writer = Agent(
         model, name="writer", instructions=words["write"], examples=shown["writer"], **how
     )
@@ -203,9 +197,10 @@ def remembering(
     memory = LongTermMemory(path, language=language) if path else _passing_memory(language)
     if known:
         memory.remember(known)
+    weather, sums, _ = standing_tools(language)
     return Agent(
         model,
-        [*memory.tools(), get_weather, calculator],
+        [*memory.tools(), weather, sums],
         longterm=memory,
         protocol=protocol,
         language=language,
@@ -238,12 +233,7 @@ def selecting(
     show: int = 2,
 ) -> Agent:
     """The assistant, told of two of its tools at a time and of the way to the others."""
-    tools: Tools = [
-        get_weather,
-        calculator,
-        search_knowledge_tool(knowledge(), language=language),
-        current_time(clock),
-    ]
+    tools = [*standing_tools(language), current_time(clock)]
     return Agent(
         model,
         catalogue=ToolCatalogue(tools, show=show, language=language),
