@@ -47,6 +47,11 @@ class Deadline:
         """Whether there is nothing left."""
         return self.left() == 0.0
 
+    @property
+    def can_be_cancelled(self) -> bool:
+        """Whether it is part of a run."""
+        return self._cancel is not None
+
     def cancelled(self) -> bool:
         """Whether nobody waits any more."""
         return self._cancel is not None and self._cancel.is_set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agent_core.messages import JsonValue, ToolCall
-from agent_core.models.wire import read_calls
+from agent_core.models.wire import as_count, read_calls
 
 
 @dataclass(slots=True)
@@ -14,28 +14,40 @@ class _Draft:
 
     id: str | None
     name: str
+    place: int
     parts: list[str] = field(default_factory=list)
     value: JsonValue = None
 
     def add(self, fragment: ToolCall) -> None:
-        """Add a fragment: ids and repeated names are kept once, arguments are joined."""
+        """Add a fragment: ids and repeated names are kept once, arguments are joined.
+
+        A named fragment with all the arguments there are is the same call once more.
+        """
         self.id = self.id or fragment.id
         if fragment.name != self.name:
             self.name += fragment.name
-        if isinstance(fragment.arguments, str):
+        if not isinstance(fragment.arguments, str):
+            self.value = fragment.arguments or self.value
+        elif not (self.closed and fragment.name and fragment.arguments == "".join(self.parts)):
             self.parts.append(fragment.arguments)
-        elif fragment.arguments:
-            self.value = fragment.arguments
+
+    @property
+    def closed(self) -> bool:
+        """Whether the arguments may be complete."""
+        return self.value is not None or "".join(self.parts[-1:]).rstrip().endswith("}")
 
     def ended_by(self, fragment: ToolCall) -> bool:
         """Whether a named fragment at the same index is another call.
 
-        Ids alone do not tell: some servers make up a new one for every fragment.
+        Ids alone do not tell: some servers make up a new one for every fragment, others none.
         """
+        if self.id is None and fragment.id is None:
+            said = fragment.arguments
+            begins = said.startswith("{") if isinstance(said, str) else bool(said)
+            return self.closed and begins
         if self.id is None or fragment.id in {None, self.id}:
             return False
-        closed = self.value is not None or "".join(self.parts[-1:]).rstrip().endswith("}")
-        return closed or fragment.name != self.name
+        return self.closed or fragment.name != self.name
 
     def call(self) -> ToolCall:
         """The call as far as it has come."""
@@ -58,11 +70,11 @@ class CallDeltas:
         """Take the `tool_calls` of a message (`whole`) or of a delta."""
         listed = entries if isinstance(entries, list) else [entries] if entries else []
         for entry, fragment in zip(listed, read_calls(listed), strict=True):
-            index = entry.get("index") if isinstance(entry, dict) and not whole else None
-            index = index if isinstance(index, int) else None
+            index = as_count(entry.get("index")) if isinstance(entry, dict) and not whole else None
             draft = None if whole else self._continued(index, fragment)
             if draft is None:
-                draft = _Draft(fragment.id, fragment.name)
+                place = len(self._drafts) if index is None else index
+                draft = _Draft(fragment.id, fragment.name, place)
                 self._drafts.append(draft)
                 if index is not None:
                     self._by_index[index] = draft
@@ -71,8 +83,8 @@ class CallDeltas:
             draft.add(fragment)
 
     def calls(self) -> list[ToolCall]:
-        """The calls, in the order in which they began."""
-        return [each.call() for each in self._drafts]
+        """The calls in the order of their indices, else in that in which they began."""
+        return [each.call() for each in sorted(self._drafts, key=lambda draft: draft.place)]
 
     def _continued(self, index: int | None, fragment: ToolCall) -> _Draft | None:
         """The call that a fragment belongs to, or None when it begins another."""

@@ -35,6 +35,7 @@ from agent_core.models.wire import encode_json
 
 T = TypeVar("T")
 
+_NAP = 1 / 16  # seconds between two looks; whole waits add up to what they are exactly
 _SHORTEST = 0.001  # a timeout of 0 is an error for `requests`, not the shortest one
 
 
@@ -140,7 +141,7 @@ class HttpClient:
             if wait is None:
                 outcome.error.attempts = number
                 raise outcome.error
-            self._clock.sleep(wait)
+            self._wait(wait, deadline)
 
     def close(self) -> None:
         """Close the session's connections."""
@@ -153,6 +154,13 @@ class HttpClient:
         wait = self._retry.wait_after(number, outcome.error.retry_after)
         left = deadline.left()
         return None if left is not None and wait >= left else wait
+
+    def _wait(self, seconds: float, deadline: Deadline) -> None:
+        """Wait, and inside a run look up now and then whether it goes on."""
+        while seconds > 0 and not deadline.cancelled():
+            nap = min(seconds, _NAP) if deadline.can_be_cancelled else seconds
+            self._clock.sleep(nap)
+            seconds -= nap
 
     def _attempt(
         self, target: Target, body: bytes, read: Callable[[Incoming], T], deadline: Deadline

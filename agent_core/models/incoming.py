@@ -83,6 +83,8 @@ class Incoming:
         said = excerpt(body).lstrip("\ufeff")
         if not said:
             return self.bad("an empty body")
+        if said.startswith("{"):
+            return self.bad(f"JSON that is damaged or was cut: {said!r}")
         kind = "HTML" if said.startswith("<") else "something that is not JSON"
         return self.bad(f"{kind}: {said!r}; is base_url the API's address, and no login page or "
                         "proxy between?")  # fmt: skip

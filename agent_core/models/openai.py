@@ -15,7 +15,7 @@ from agent_core.messages import JsonObject, JsonValue, Message, Reply, Timings, 
 from agent_core.models.address import parse_address
 from agent_core.models.base import HttpChat, TextBuffer
 from agent_core.models.deltas import CallDeltas
-from agent_core.models.failures import Target, error_inside
+from agent_core.models.failures import Target, error_inside, message_of
 from agent_core.models.http import HttpClient, authorization
 from agent_core.models.incoming import Incoming
 from agent_core.models.policy import RetryPolicy, Timeouts
@@ -187,7 +187,7 @@ class _Reading:
         ended = cut = False
         try:
             for data in self._data():
-                ended = data.strip() == _DONE
+                ended = data.strip() == _DONE or self._is_over(data)
                 cut = not ended and self._take(data) and self.stream
                 if ended or cut:
                     break
@@ -223,10 +223,15 @@ class _Reading:
             return
         nothing = True
         for data in events(chain([head], pieces)):
-            nothing = False
-            yield data
+            if data.strip():  # empty ones only keep the stream alive
+                nothing = False
+                yield data
         if nothing:
             raise self.incoming.not_json(head)
+
+    def _is_over(self, data: bytes) -> bool:
+        """Whether it is but a garbled end, `"[DONE]"` say, behind the finish reason."""
+        return self.finish_reason is not None and not data.lstrip().startswith(b"{")
 
     def _take(self, data: bytes) -> bool:
         """Take one chunk, or a whole response; whether whoever listens wants no more."""
@@ -236,32 +241,38 @@ class _Reading:
             if self.stream and data.lstrip()[:1] == b"{":
                 raise self.incoming.cut("sent half an event, or ended") from None
             raise self.incoming.not_json(data) from None
-        if chunk.get("error"):
+        if chunk.get("error") or ("choices" not in chunk and message_of(chunk)):
             raise error_inside(chunk, self.incoming.target)
         usage = chunk.get("usage")
-        if isinstance(usage, dict):
+        if isinstance(usage, dict) and usage:
             self.usage = Usage(
                 as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
             )
         model = chunk.get("model")
         self.model = model if isinstance(model, str) and model else self.model
         choices = chunk.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        return isinstance(choice, dict) and self._take_choice(choice)
+        for choice in choices if isinstance(choices, list) else []:
+            if isinstance(choice, dict) and not choice.get("index"):  # of several the first
+                return self._take_choice(choice)
+        return False
 
     def _take_choice(self, choice: JsonObject) -> bool:
         reason = choice.get("finish_reason")
+        if choice.get("error") or reason == "error":
+            raise error_inside(choice, self.incoming.target)
         self.finish_reason = reason if isinstance(reason, str) and reason else self.finish_reason
         delta, message = choice.get("delta"), choice.get("message")
         said = delta if isinstance(delta, dict) else message
-        if not isinstance(said, dict):
-            return False
+        if not isinstance(said, dict) or (said is message and self.answered):
+            return False  # the last: a stream that ends with the whole message once more
         self.answered = True
         for key in ("reasoning_content", "reasoning"):
             if said.get(key):
                 self.thinking.append(self.incoming.as_text(said[key], key))
                 break
-        self.calls.add(said.get("tool_calls"), whole=said is message)
+        legacy = said.get("function_call")
+        calls = said.get("tool_calls") or ([{"index": 0, "function": legacy}] if legacy else None)
+        self.calls.add(calls, whole=said is message)
         return self.buffer.add(
             self.incoming.as_text(said.get("content") or said.get("refusal"), "content")
         )

@@ -11,7 +11,8 @@ from agent_core.errors import ConfigError
 class Timeouts:
     """Seconds to wait for a connection, and for the next bytes of a response.
 
-    A model on a CPU may be silent for minutes while it loads and reads the prompt.
+    A model on a CPU may be silent for minutes while it loads and reads the prompt. Only while
+    it connects does a cancelled run wait for a timeout, `connect`; the rest gives up at once.
     """
 
     connect: float = 5.0

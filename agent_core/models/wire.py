@@ -101,7 +101,7 @@ def _read_call(entry: JsonValue) -> ToolCall:
     body: JsonObject = function if isinstance(function, dict) else entry
     name = body.get("name")
     call_id = entry.get("id")
-    arguments = body.get("arguments")
+    arguments = body.get("arguments", body.get("parameters"))  # some name them as in the schema
     return ToolCall(
         call_id if isinstance(call_id, str) and call_id else None,
         name if isinstance(name, str) else "",

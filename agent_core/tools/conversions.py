@@ -16,18 +16,22 @@ from agent_core.tools.schema import types_of
 KEEP: Any = object()
 """Given for a value that cannot be turned into what was asked."""
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,1000}(?:\.0{1,20})?")
+# `1.000` is one in English and a thousand in German: three digits after the only dot say nothing.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,1000}(?:\.(?!000\Z)0{1,20})?")
 _NUMBER = re.compile(
     r"[+-]?(?:[0-9]{1,1000}(?:\.[0-9]{0,1000})?|\.[0-9]{1,1000})(?:[eE][+-]?[0-9]{1,3})?"
 )
-_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+_TRUTH = {
+    **dict.fromkeys(("true", "yes", "是", "真"), True),
+    **dict.fromkeys(("false", "no", "否", "假"), False),
+}
 
 
 def _plain(text: str) -> str:
     """Full-width digits and signs as ASCII ones, without spaces around."""
     if any(unicodedata.category(each) == "No" for each in text):
         return text  # NFKC would make 32 of 3²
-    return unicodedata.normalize("NFKC", text).strip()
+    return unicodedata.normalize("NFKC", text).replace("\u2212", "-").strip()
 
 
 def _to_integer(value: JsonValue) -> JsonValue:

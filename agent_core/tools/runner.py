@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from threading import Event, Thread
@@ -108,7 +108,13 @@ class _Work:
             import asyncio  # noqa: PLC0415 - 40 ms that only such tools need
 
             result = asyncio.run(_finished(result))
-        return jsonable(result)
+        if not isinstance(result, Iterator):
+            return jsonable(result)
+        failures: list[Exception] = []
+        drawn = jsonable(_drawn(result, failures))  # which bounds what it yields
+        if failures:
+            raise failures[0]
+        return drawn
 
     def wait(self, call: RunningCall, cancel: Event | None) -> JsonValue | ToolFailure:
         while True:
@@ -119,6 +125,14 @@ class _Work:
                 return _CANCELLED
             if left == 0.0:
                 return _TIMED_OUT
+
+
+def _drawn(items: Iterator[Any], failures: list[Exception]) -> Iterator[Any]:
+    """What a generator yields. It is the tool's own code: that it raises is the tool's failure."""
+    try:
+        yield from items
+    except Exception as error:
+        failures.append(error)
 
 
 async def _finished(result: Any) -> Any:

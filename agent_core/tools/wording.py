@@ -36,7 +36,7 @@ _EXPECTED = {
     "minProperties": ("at least {} keys", "至少 {} 个键"),
     "maxProperties": ("at most {} keys", "至多 {} 个键"),
     "not": ("something that does not match {}", "不符合 {} 的值"),
-    "false schema": ("nothing here", "此处不应有值"),
+    "falseSchema": ("nothing here", "此处不应有值"),
 }
 _WORDS: dict[str, tuple[str, str]] = {
     "or": (" or ", " 或 "),

@@ -8,15 +8,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from agent_core.agent import Agent
+from agent_core.clock import ManualClock
 from agent_core.gears import ChatModel
 from agent_core.limits import Limits, StopReason
-from agent_core.models import OllamaChat, OpenAIChat, RouterChat, ScriptedModel
+from agent_core.messages import RunResult
+from agent_core.models import OllamaChat, OpenAIChat, RetryPolicy, RouterChat, ScriptedModel
 from agent_core.streaming import AnswerPiece
+from harness.faults import FaultServer, Received, Response
 
 FAR_FUTURE = 30.0  # seconds: only a guard against hanging
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -101,6 +105,38 @@ def test_a_cancelled_run_ends_and_closes_the_response(parts: list[bytes], stream
     assert result.stop_reason is StopReason.CANCELLED
     assert (result.answer, result.error) == (None, None)
     assert server.connections == 1
+
+
+def test_a_cancelled_run_does_not_wait_for_the_next_attempt() -> None:
+    """A server that asks for ten minutes of patience does not hold up who has none left."""
+    cancel = threading.Event()
+
+    def busy(_: Received) -> Response:
+        threading.Timer(0.1, cancel.set).start()
+        return Response(503, headers={"Retry-After": "600"})
+
+    results: list[RunResult] = []
+    with FaultServer(busy) as server:
+        model = OllamaChat("m", base_url=server.url, retry=RetryPolicy(max_wait=600))
+        run = threading.Thread(
+            target=lambda: results.append(Agent(model).run("q", cancel=cancel)), daemon=True
+        )
+        run.start()
+        run.join(FAR_FUTURE)
+        model.close()
+    assert [each.stop_reason for each in results] == [StopReason.CANCELLED]
+    assert len(server.requests) == 1
+
+
+def test_inside_a_run_waits_are_as_long_as_outside() -> None:
+    """To look up now and then makes them neither longer nor shorter."""
+    answered = Response(body={"message": {"content": "Final Answer: ok"}, "done": True})
+    clock = ManualClock(datetime(2026, 11, 30, tzinfo=UTC))
+    with FaultServer([Response(503), Response(503), answered]) as server:
+        model = OllamaChat("m", base_url=server.url, clock=clock)
+        result = Agent(model, clock=clock).run("q", cancel=threading.Event())
+        model.close()
+    assert (result.answer, result.seconds) == ("ok", 1.5)
 
 
 def test_leaving_a_stream_closes_the_response() -> None:

@@ -385,6 +385,8 @@ def test_compressed_replies_are_understood_and_broken_ones_are_named() -> None:
     assert server.requests[0].headers["accept-encoding"] == "identity"
     with FaultServer([Response(body=DONE, headers=headers)]) as server:
         assert "Content-Encoding" in str(failure(server))
+    with FaultServer([Response(body=packed[:-20], headers=headers)]) as server:
+        assert "damaged or was cut" in str(failure(server))
 
 
 def test_content_type_and_charset_are_not_believed() -> None:

@@ -183,6 +183,14 @@ USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens
         b"\n\n" + STREAM + USAGE + DONE + DONE,
         STREAM + USAGE + DONE + b"data: garbage\n\n",
         b": OPENROUTER PROCESSING\n\n" * 50 + STREAM + USAGE + DONE,
+        b"data:\n\n" + STREAM.replace(b"data: ", b"data: \n\ndata: ") + USAGE + DONE,
+        STREAM + USAGE + b'data: "[DONE]"\n\n',
+        STREAM + USAGE + b"data: [done]\n\n",
+        STREAM + USAGE + b"data: [DO",
+        STREAM + USAGE + b'data: {"choices": [], "usage": {}}\n\n' + DONE,
+        STREAM.replace(b'"choices": [', b'"choices": [{"index": 1, "delta": {"content": "b"}}, ')
+        + USAGE + DONE,
+        STREAM + b'data: {"choices": [{"message": {"content": "again"}}]}\n\n' + USAGE + DONE,
     ],
 )  # fmt: skip
 def test_event_streams_are_read_by_the_standard(body: bytes, stream: bool) -> None:
@@ -243,6 +251,19 @@ def test_a_stream_without_its_end_is_no_answer(response: Response) -> None:
         ),
         (b'event: error\ndata: {"error": "overloaded"}\n\n', StreamError, "overloaded"),
         (b'{"error": {"code": 429, "message": "slow down"}}', StreamError, "slow down"),
+        (b'event: error\ndata: {"message": "overloaded"}\n\n', StreamError, "overloaded"),
+        (b'{"object": "error", "message": "too busy", "code": 503}', StreamError, "too busy"),
+        (b'{"detail": [{"msg": "field required"}]}', StreamError, "field required"),
+        (
+            chunk({"content": "a"}) + chunk({}, finish_reason="error") + DONE,
+            StreamError,
+            "finish_reason",
+        ),
+        (
+            b'data: {"choices": [{"delta": {}, "error": {"message": "upstream died"}}]}\n\n',
+            StreamError,
+            "upstream died",
+        ),
         (b'{"id": "x", "choices": []}', BadResponse, "choices is empty"),
         (b'{"id": "x"}', BadResponse, "choices is empty or missing"),
         (b'{"choices": [null]}', BadResponse, "choices"),
@@ -330,6 +351,24 @@ TWO = [("f", '{"a": 1}'), ("g", '{"b": 2}')]
         (b"data: " + json.dumps(whole({"tool_calls": [fragment('{"a": 1}', name="f", index=0),
          fragment('{"b": 2}', name="g", index=0)]})).encode() + b"\n\n" + DONE, TWO),
         (deltas({"index": 0, "function": None, "id": None}), [("", {})]),
+        # every call has the index 0 and none an id, a name comes again
+        (deltas(fragment('{"a": 1}', name="f", index=0), fragment('{"b"', name="g", index=0),
+                fragment(": 2}", name="g", index=0)), TWO),
+        # indices as text or floats, mixed, the second call first
+        (deltas(fragment("", name="g", index="1", id="y"), fragment("", name="f", index=0.0,
+                id="x"), fragment('{"b": 2}', index=1), fragment('{"a": 1}', index="0")), TWO),
+        # a gap, the second call first
+        (deltas(fragment('{"b": 2}', name="g", index=7, id="y"),
+                fragment('{"a": 1}', name="f", index=3, id="x")), TWO),
+        # the whole call once more at the end
+        (deltas(fragment('{"a"', name="f", index=0, id="x"), fragment(": 1}", index=0),
+                fragment('{"a": 1}', name="f", index=0, id="x")), ONE),
+        # the form before `tool_calls`
+        (chunk({"function_call": {"name": "f", "arguments": ""}})
+         + chunk({"function_call": {"arguments": '{"a": 1}'}}) + STOP + DONE, ONE),
+        # arguments under the name that the schema has
+        (deltas({"index": 0, "function": {"name": "f", "parameters": {"a": 1}}}),
+         [("f", {"a": 1})]),
     ],
 )  # fmt: skip
 def test_fragments_of_calls_are_put_together(stream: bytes, calls: list[tuple[str, Any]]) -> None:

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, SecretStr
 
-from agent_core.messages import Action
+from agent_core.messages import Action, ToolFailure
 from agent_core.tools import FunctionCallExecutor, clean_text, define, jsonable
 
 
@@ -234,6 +234,17 @@ def test_an_async_generator_is_collected() -> None:
 
     executor = FunctionCallExecutor([define(count)])
     assert executor.execute(Action("count", {})).text == "[0, 1, 2]"
+
+
+def test_a_generator_that_fails_is_a_failure_of_the_tool() -> None:
+    """Its code runs after the call, but it is the tool's; what it yielded before is no result."""
+
+    def rows() -> Iterator[int]:
+        yield 1
+        raise LookupError("no second row")
+
+    seen = FunctionCallExecutor([define(rows)]).execute(Action("rows", {}))
+    assert seen.error == ToolFailure("exception", "LookupError", "no second row")
 
 
 @pytest.mark.parametrize(
