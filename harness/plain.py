@@ -13,6 +13,11 @@ STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 """Controls of both sets, line breaks other than \\n, and marks that turn the direction of text."""
 
 
+def counted(count: int, what: str) -> str:
+    """A number with its noun."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def to_json(value: Any) -> str:
     """JSON text, with Chinese as Chinese and no lone surrogates. Never raises.
 

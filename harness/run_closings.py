@@ -10,6 +10,7 @@ from agent_core.limits import StopReason
 from agent_core.messages import Actions, FinalAnswer, FormatError, ParsedReply, RunResult, Step
 from harness import semconv
 from harness.content import attribute, digest, name
+from harness.plain import counted
 from harness.run_state import Attributes, RunState
 
 _NO_FAILURE = {StopReason.FINAL_ANSWER, StopReason.CANCELLED}
@@ -135,7 +136,7 @@ def describe_error(error: BaseException) -> tuple[str, str]:
         if error.status is not None:
             parts.append(f"HTTP {error.status}")
         if error.attempts > 1:
-            parts.append(f"after {error.attempts} attempts")
+            parts.append(f"after {counted(error.attempts, 'attempt')}")
     return label, " ".join(parts)
 
 

@@ -31,6 +31,7 @@ from harness.otel_env import (
     resource_of_process,
 )
 from harness.otlp_json import FileExporter, encode
+from harness.plain import counted
 from harness.redact import register_environment
 from harness.sinks import Delivery, LostReasons, Sink, close_within, otlp_sink
 from harness.trace.console import ConsoleExporter
@@ -97,7 +98,7 @@ class Watch:
         for each in self.deliveries:
             if not each.exported and not each.lost:
                 continue
-            line = f"trace: {each.exported} spans to {each.target}"
+            line = f"trace: {counted(each.exported, 'span')} to {each.target}"
             if each.lost:
                 why = each.reason or reason
                 line += f", {each.lost} lost" + (f" ({why})" if why else "")
@@ -169,7 +170,9 @@ def session(
                 (say or _to_stderr)(line)
     lost = sum(each.lost for each in watch.deliveries)
     if require_export and lost:
-        raise ExportError(f"{lost} spans did not arrive: {'; '.join(watch.summary(reasons.last))}")
+        raise ExportError(
+            f"{counted(lost, 'span')} did not arrive: {'; '.join(watch.summary(reasons.last))}"
+        )
 
 
 def _sinks(

@@ -25,6 +25,7 @@ from harness.sessions.arguments import (
     exit_codes,
     json_option,
     leave,
+    paths_argument,
     workers_options,
 )
 from harness.sessions.show import console
@@ -32,7 +33,7 @@ from harness.sessions.suite import session_files
 
 
 @click.command("sweep")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@paths_argument
 @click.option("--operators", "operators", multiple=True, metavar="NAME",
               help="Only these: reply, http, tool, or a code such as J4; may be repeated, "
               "or be several with commas between.")  # fmt: skip

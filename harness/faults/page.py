@@ -9,6 +9,7 @@ from agent_core.messages import JsonObject
 from harness.faults.catalogue import FAULTS
 from harness.faults.report import SweepReport, percent
 from harness.page import document, escaped
+from harness.plain import counted
 from harness.redact import redactor
 
 STYLE = """
@@ -40,13 +41,13 @@ def page(report: SweepReport) -> str:
 
 def matrix(sweep: JsonObject) -> Iterator[str]:
     """Score, violations and matrix of a sweep; what is not in it is left out."""
-    recovered, counted = sweep.get("recovered", 0), sweep.get("counted", 0)
+    recovered, scored = sweep.get("recovered", 0), sweep.get("counted", 0)
     rows = [each for each in sweep.get("rows") or () if isinstance(each, dict)]
     violations = [each for each in sweep.get("violations") or () if isinstance(each, dict)]
     yield (
-        f"<p><b>{escaped(percent(recovered, counted))}</b> recovered "
-        f"({escaped(recovered)} of {escaped(counted)}); {escaped(sweep.get('trials', 0))} trials, "
-        f"{len(violations)} violations, seed {escaped(sweep.get('seed'))}.<br>"
+        f"<p><b>{escaped(percent(recovered, scored))}</b> recovered "
+        f"({escaped(recovered)} of {escaped(scored)}); {escaped(sweep.get('trials', 0))} trials, "
+        f"{counted(len(violations), 'violation')}, seed {escaped(sweep.get('seed'))}.<br>"
         f"{escaped(sweep.get('formula', ''))}.</p>"
     )
     yield from _violations(violations, sweep.get("errors") or {})

@@ -15,6 +15,7 @@ from harness.faults.fault import Group
 from harness.faults.report import FORMULA, SweepReport, of_session, percent
 from harness.faults.verdicts import VIOLATIONS
 from harness.output import uncut
+from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.github import annotation
 from harness.sessions.show import visible
@@ -58,11 +59,12 @@ def show_sweep(out: Console, report: SweepReport, threshold: float = 0.0) -> Non
     _show_violations(out, report)
     for path, words in report.errors.items():
         out.print(f"NOT SWEPT {path}: {visible(words)}", style="bold red")
-    recovered, counted = report.score()
+    recovered, scored = report.score()
     scripted = sum(row.judgement.scripted for row in report.rows)
     out.print(
-        f"{report.made} trials, {len(report.violations)} violations, {scripted} on a scripted "
-        f"reply; recovery score {percent(recovered, counted)} ({recovered} of {counted})",
+        f"{counted(report.made, 'trial')}, {counted(len(report.violations), 'violation')}, "
+        f"{scripted} on a scripted reply; "
+        f"recovery score {percent(recovered, scored)} ({recovered} of {scored})",
         style="bold",
     )
     out.print(FORMULA, style="dim")

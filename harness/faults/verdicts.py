@@ -15,6 +15,7 @@ from harness.faults.recording import Recording
 from harness.faults.replies import FaultyReply
 from harness.faults.tools import FaultRunner
 from harness.faults.watch import Seen, Steps, Telemetry
+from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.exchange import json_body
 from harness.sessions.tape import call_key
@@ -190,7 +191,10 @@ def _shown(result: RunResult) -> str:
 def _lost_trace(evidence: Evidence) -> Iterator[tuple[str, str]]:
     telemetry, kinds = evidence.telemetry, evidence.telemetry.kinds()
     if telemetry.begun != len(telemetry.spans):
-        yield "lost trace", f"{telemetry.begun} spans began and {len(telemetry.spans)} ended"
+        yield (
+            "lost trace",
+            f"{counted(telemetry.begun, 'span')} began and {len(telemetry.spans)} ended",
+        )
     least = {
         "invoke_agent": len(evidence.results),
         "harness.step": sum(len(result.steps) for result in evidence.results),

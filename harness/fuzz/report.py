@@ -15,7 +15,7 @@ from harness.fuzz.examples import FAULTS
 from harness.fuzz.operators import OPERATORS
 from harness.fuzz.pool import Finding, Result
 from harness.output import uncut
-from harness.plain import one_line, visible
+from harness.plain import counted, one_line, visible
 
 _SHOWN = 400  # characters of a reply
 _RECOVERY = 14  # characters that the percentage and the margins take
@@ -88,7 +88,11 @@ def show(console: Console, result: Result, columns: Sequence[str], title: str) -
     if result.left:
         console.print(f"\n{result.left} checks left out: {result.killed} killed their process.")
     total = result.kinds.total()
-    words = f"\n{total} findings; above, the smallest of each kind." if total else "No findings."
+    words = (
+        f"\n{counted(total, 'finding')}; above, the smallest of each kind."
+        if total
+        else "No findings."
+    )
     console.print(words)
 
 

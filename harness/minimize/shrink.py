@@ -22,6 +22,7 @@ from harness.minimize.layout import layout_of
 from harness.minimize.reuse import built_once
 from harness.minimize.settle import is_foreseeable, settle
 from harness.minimize.texts import parts_of
+from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.errors import SessionError
 from harness.sessions.format import Session, SessionFile
@@ -67,7 +68,8 @@ class Minimized:
         """One line."""
         steps, size = (f"{each[0]:,} → {each[1]:,}" for each in (self.steps, self.size))
         end = "" if self.finished else "; the time was up, this is the best so far"
-        return f"steps {steps}, bytes {size}, {self.replays} replays in {self.seconds:.1f} s{end}"
+        replays = counted(self.replays, "replay")
+        return f"steps {steps}, bytes {size}, {replays} in {self.seconds:.1f} s{end}"
 
     def as_json(self) -> JsonObject:
         """For `--json`."""
@@ -201,7 +203,7 @@ class _Work:
         if time.monotonic() >= self._until:
             raise _TimeIsUp
         self.replays += 1
-        self._progress(f"{self.replays} replays, {_steps(self.best)} steps")
+        self._progress(f"{counted(self.replays, 'replay')}, {counted(_steps(self.best), 'step')}")
         failure = self._failure
         try:
             derived = settle(whole, draft, self._factory)

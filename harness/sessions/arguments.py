@@ -37,6 +37,19 @@ def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
     return lambda command: reduce(lambda done, each: each(done), reversed(decorators), command)
 
 
+class _Entry(click.Path):
+    """A file or a folder; a link that leads nowhere is one too, for whoever reads it to name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check that it is there."""
+        if os.path.islink(value):  # noqa: PTH114 - `value` may be any kind of path
+            return Path(value)
+        return super().convert(value, param, ctx)
+
+
+paths_argument = click.argument(
+    "paths", nargs=-1, required=True, type=_Entry(exists=True, path_type=Path)
+)
 annotations_option = click.option(
     "--annotations", "annotate", type=click.Choice(["github"]),
     help="Print what is wrong as annotations of a GitHub workflow too.",

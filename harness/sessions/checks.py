@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_core.messages import Actions, JsonObject, RunResult, Usage
+from harness.plain import counted
 from harness.sessions.cassette import load_session
 from harness.sessions.conversion import reply_of, server_seconds
 from harness.sessions.exchange import canonical_json
@@ -203,7 +204,7 @@ def _in_place(
             return
         at += 1
     if order == "exact" and at < len(made):
-        yield f"expected {len(calls)} calls, got {len(made)}: {_call(made[at])} is one too many"
+        yield _too_many(calls, made, made[at])
 
 
 def _in_any_order(
@@ -234,20 +235,21 @@ def _in_any_order(
             return
     left = [each for place, each in enumerate(made) if place not in partner]
     if order == "any_order" and left:
-        yield f"expected {len(calls)} calls, got {len(made)}: {_call(left[0])} is one too many"
+        yield _too_many(calls, made, left[0])
 
 
 def _over_budget(
     seen: _Seen, max_steps: int | None, max_tokens: int | None, max_seconds: float | None
 ) -> Iterator[str]:
     if max_steps is not None and seen.steps > max_steps:
-        yield f"expected at most {max_steps} steps, got {seen.steps}"
+        yield f"expected at most {counted(max_steps, 'step')}, got {seen.steps}"
     if max_tokens is not None:
         if seen.usage.prompt_tokens is None or seen.usage.completion_tokens is None:
-            yield f"expected at most {max_tokens} tokens, but the server did not count them"
+            most = counted(max_tokens, "token")
+            yield f"expected at most {most}, but the server did not count them"
         elif seen.usage.total > max_tokens:
             guess = " (estimated)" if seen.usage.estimated else ""
-            yield f"expected at most {max_tokens} tokens, got {seen.usage.total}{guess}"
+            yield f"expected at most {counted(max_tokens, 'token')}, got {seen.usage.total}{guess}"
     if max_seconds is not None:
         if seen.seconds is None:
             yield f"expected at most {max_seconds} s, but the server did not say how long it took"
@@ -268,6 +270,11 @@ def _told(call: Call, made: tuple[str, JsonObject]) -> str:
 
 def _after(calls: Sequence[Call], number: int) -> str:
     return f" after {calls[number - 2]}" if number > 1 else ""
+
+
+def _too_many(calls: Sequence[Call], made: Sequence[Any], one: tuple[str, JsonObject]) -> str:
+    expected = counted(len(calls), "call")
+    return f"expected {expected}, got {len(made)}: {_call(one)} is one too many"
 
 
 def _call(made: tuple[str, JsonObject]) -> str:

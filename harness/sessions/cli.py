@@ -22,6 +22,7 @@ from agent_core.messages import RunResult
 from agent_core.models.http import new_session
 from harness.envfile import env_file_option
 from harness.output import echo_json
+from harness.plain import counted
 from harness.sessions.arguments import (
     FAILED,
     UNREACHABLE,
@@ -167,7 +168,7 @@ def record_command(
         if as_json:
             echo_json(done.as_json(), indent=2)
         else:
-            console().print(f"recorded {done.path} ({len(done.file.takes)} requests)")
+            console().print(f"recorded {done.path} ({counted(len(done.file.takes), 'request')})")
 
 
 def _say_how_to_resume(path: Path, factory: str) -> None:

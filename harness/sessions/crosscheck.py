@@ -16,6 +16,7 @@ from agent_core.messages import Reply
 from harness import semconv
 from harness.content import digest
 from harness.content import name as short
+from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.conversion import api_of, reply_of
 from harness.sessions.exchange import canonical_json, json_body
@@ -99,7 +100,7 @@ def _call(player: Player, span: TraceSpan, partners: dict[str, int]) -> Iterator
     attempts = [child for child in span.children if semconv.ATTEMPT in child.attributes]
     said = span.attributes.get("harness.attempts", 1)
     if attempts and said != len(attempts) and not span.failed:
-        yield f"{span.name} says {said} attempts and has {len(attempts)} attempt spans"
+        yield f"{span.name} says {said} attempts and has {counted(len(attempts), 'attempt span')}"
     if not attempts or span.failed or span.kind != "chat":
         return
     number = partners.get(attempts[-1].span_id)

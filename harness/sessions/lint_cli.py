@@ -10,6 +10,7 @@ import click
 from rich.text import Text
 
 from harness.output import echo_json
+from harness.plain import counted
 from harness.sessions import github
 from harness.sessions.arguments import (
     FAILED,
@@ -17,16 +18,17 @@ from harness.sessions.arguments import (
     exit_codes,
     json_option,
     leave,
+    paths_argument,
 )
 from harness.sessions.lint import Finding, Level, fix, lint
-from harness.sessions.show import console, counted, visible
+from harness.sessions.show import console, visible
 from harness.sessions.suite import session_files
 
 _COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
 @click.command("lint")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@paths_argument
 @click.option("--fix", "mend", is_flag=True, help="Take secrets out of the files.")
 @click.option("--max-age", type=click.IntRange(min=1), metavar="DAYS",
               help="Warn of recordings older than this.")  # fmt: skip

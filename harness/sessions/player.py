@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
+from harness.plain import counted
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import read_request, read_response
 from harness.sessions.clocks import ReplayClock
@@ -221,7 +222,7 @@ def replay_session(player: Player) -> requests.Session:
 
 def nothing_recorded(prepared: requests.PreparedRequest, takes: int) -> Response:
     """The reply to a request for which the recording has nothing left."""
-    message = f"replay: the recording has {takes} requests and none is left for this one"
+    message = f"replay: the recording has {counted(takes, 'request')} and none is left for this one"
     is_openai = "/v1/" in urlsplit(prepared.url or "").path
     error: Any = {"message": message, "type": "not_recorded"} if is_openai else message
     body = json.dumps({"error": error}).encode()

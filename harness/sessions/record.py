@@ -13,6 +13,7 @@ from agent_core.clock import SystemClock
 from agent_core.events import Observer
 from agent_core.gears import Clock, ToolRunner
 from agent_core.messages import JsonObject, Message, RunResult, ToolCall
+from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.cassette import load_session, render_session, session_block
 from harness.sessions.clocks import RecordingClock, seeded
@@ -302,7 +303,8 @@ def _take_up(journal: Journal, mode: Mode, path: Path) -> Earlier | None:
         raise SessionError(f"no interrupted recording of {path.name!r}: nothing to resume")
     if mode == "new" and earlier is not None and earlier.has_work:
         raise SessionExists(
-            f"an interrupted recording of {path.name!r} is there ({len(earlier.takes)} requests); "
+            f"an interrupted recording of {path.name!r} is there "
+            f"({counted(len(earlier.takes), 'request')}); "
             "go on with --resume, or start again with --rewrite"
         )
     if mode == "new":

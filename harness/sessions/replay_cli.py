@@ -17,6 +17,7 @@ from rich.progress import track
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject
 from harness.output import echo_json, naming, write_output
+from harness.plain import counted
 from harness.sessions import github
 from harness.sessions.accept import accept
 from harness.sessions.arguments import (
@@ -27,6 +28,7 @@ from harness.sessions.arguments import (
     exit_codes,
     json_option,
     leave,
+    paths_argument,
     trace_options,
     traced,
 )
@@ -56,7 +58,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
 
 
 @click.command("replay")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@paths_argument
 @click.option("--agent", help="Factory to use instead of the session's, as module:function.")
 @allow_option
 @click.option("--mode", type=click.Choice(["strict", "lenient"]), default="strict",
@@ -230,6 +232,6 @@ def _rewrite_all(
         done = rewrite(path, factories[path])
         rewritten.append(done.as_json())
         if not as_json:
-            console().print(f"recorded {path} ({len(done.file.takes)} requests)")
+            console().print(f"recorded {path} ({counted(len(done.file.takes), 'request')})")
     if as_json:
         echo_json(rewritten, indent=2)

@@ -8,10 +8,11 @@ import click
 from rich.text import Text
 
 from harness.output import echo_json, write_output
+from harness.plain import counted
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.report import SuiteReport, merged, read_report
 from harness.sessions.report_page import report_page
-from harness.sessions.show import console, counted, visible
+from harness.sessions.show import console, visible
 
 
 @click.group("report")

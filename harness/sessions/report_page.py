@@ -9,9 +9,9 @@ from agent_core.messages import JsonObject
 from harness.faults.page import STYLE as SWEEP_STYLE
 from harness.faults.page import matrix
 from harness.page import document, escaped
+from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.report import ReportedCause, ReportedSession, SuiteReport
-from harness.sessions.show import counted
 
 _VERDICTS = {
     "ok": ("✓ ok", "ok"),

@@ -8,7 +8,7 @@ whether everything recorded was asked for, in its order, and nothing else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -20,6 +20,7 @@ from harness.sessions.cassette import load_session
 from harness.sessions.conversion import route_of
 from harness.sessions.cursor import FACTS, Cursor, same_form
 from harness.sessions.delivery import Delivery
+from harness.sessions.errors import SessionError, SessionFormatError
 from harness.sessions.exchange import Request, canonical_key, decoded_body
 from harness.sessions.facts import answer_fact
 from harness.sessions.format import SessionFile
@@ -72,6 +73,11 @@ class SessionServer(NamedServer):
         self._lock = Lock()
         super().__init__(port)
         self._delivery = Delivery(pace=pace, borders=borders, stopping=self._stopping)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the sessions that are served."""
+        return list(self._cursors)
 
     def verdict(self) -> Verdict:
         """What has been asked so far, and what has not."""
@@ -149,22 +155,36 @@ def serve(
     repeat: bool = False,
     borders: Borders = "lines",
     faults: Sequence[str] = (),
+    unreadable: Callable[[Path, Exception], None] | None = None,
 ) -> SessionServer:
     """A server of session files and stock cassettes, not started yet; names are those of files.
 
     The other arguments are those of `SessionServer`.
 
+    Args:
+        unreadable: told of each file that cannot be read, and why; it is left out. Unless it is
+            given, such a file is an error.
+
     Raises:
-        SessionFormatError: a file is neither.
+        SessionFormatError: a file is neither, or none is left.
         OSError: a file cannot be read, or the port is taken.
     """
     sessions: dict[str, SessionFile] = {}
     for path in map(Path, paths):
+        try:
+            file = load_session(path)
+        except (SessionError, OSError) as error:
+            if unreadable is None:
+                raise
+            unreadable(path, error)
+            continue
         name, number = path.stem, 1
         while name in sessions:  # the same name in another folder
             number += 1
             name = f"{path.stem}-{number}"
-        sessions[name] = load_session(path)
+        sessions[name] = file
+    if not sessions:
+        raise SessionFormatError("expected at least one session to serve, and there is none")
     return SessionServer(
         sessions, port=port, pace=pace, repeat=repeat, borders=borders, faults=faults
     )

@@ -13,7 +13,9 @@ from typing import Any
 import click
 
 from harness.output import echo_json
-from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
+from harness.plain import counted
+from harness.redact import redactor
+from harness.sessions.arguments import FAILED, exit_codes, json_option, leave, paths_argument
 from harness.sessions.borders import BORDERS
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.serve import serve
@@ -25,7 +27,7 @@ _POLL = 0.5  # seconds; a wait without end would not see Ctrl-C on every platfor
 
 
 @click.command("serve")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@paths_argument
 @click.option("--port", default=11434, show_default=True, type=click.IntRange(0, 65535),
               help="Where to listen on 127.0.0.1; 0 takes a free one.")  # fmt: skip
 @click.option("--pace", default=0.0, show_default=True, type=click.FloatRange(0, 1),
@@ -56,8 +58,11 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
         files = session_files(paths)
         if not files:
             raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
-        with _interruption() as stopped, serve(files, repeat=not once, **how) as it:
-            what = "1 session" if len(files) == 1 else f"{len(files)} sessions"
+        with (
+            _interruption() as stopped,
+            serve(files, repeat=not once, unreadable=_not_served, **how) as it,
+        ):
+            what = counted(len(it.names), "session")
             click.echo(f"serving {what} on {it.url}; stop with Ctrl-C", err=True)
             _wait(stopped)
             verdict = it.verdict()
@@ -65,11 +70,18 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
         echo_json(verdict.as_json(), indent=2)
     else:
         out = console()
-        out.print(f"{verdict.answered} requests answered, {len(verdict.refused)} refused")
+        answered = counted(verdict.answered, "request")
+        out.print(f"{answered} answered, {len(verdict.refused)} refused")
         for line in verdict.in_words():
             out.print(f"  {visible(line)}")
     if not verdict.ok:
         leave(FAILED)
+
+
+def _not_served(path: Path, error: Exception) -> None:
+    """Name a file that is left out."""
+    words = str(error) if str(path) in str(error) else f"{path}: {error}"
+    click.echo(f"not served: {visible(redactor.text(words))}", err=True)
 
 
 def record_traffic(

@@ -23,6 +23,7 @@ from agent_core.messages import (
     Step,
 )
 from harness import plain
+from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.drift import Cause, Severity
 from harness.sessions.exchange import canonical_json
@@ -142,11 +143,6 @@ def show_summary(out: Console, reports: Sequence[Report], errors: int) -> None:
         words.append(f"{errors} could not be replayed")
     seconds = sum(report.seconds for report in reports)
     out.print(Text(f"{', '.join(words)} in {seconds:.2f} s", style="bold"))
-
-
-def counted(count: int, what: str) -> str:
-    """A number with its noun."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def run_as_json(result: RunResult) -> JsonObject:

@@ -13,6 +13,7 @@ import requests
 
 from agent_core.clock import SystemClock
 from agent_core.models.address import is_loopback
+from harness.plain import counted
 from harness.sessions.cassette import render_session
 from harness.sessions.clocks import RecordingClock
 from harness.sessions.conversion import api_of
@@ -106,8 +107,9 @@ class TrafficTape:
             return earlier
         if earlier.has_work:
             raise SessionExists(
-                f"an interrupted recording of {self.path.name!r} is there ({len(earlier.takes)} "
-                "requests); go on with --resume, or start again with --rewrite"
+                f"an interrupted recording of {self.path.name!r} is there "
+                f"({counted(len(earlier.takes), 'request')}); "
+                "go on with --resume, or start again with --rewrite"
             )
         if self.path.exists() and mode != "rewrite":
             raise SessionExists(

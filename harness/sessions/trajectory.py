@@ -19,6 +19,7 @@ from agent_core.messages import (
     Step,
     Usage,
 )
+from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.exchange import canonical_json
 from harness.sessions.format import GoldenAction, GoldenStep, GoldenTurn
@@ -121,7 +122,9 @@ def divergences(recorded: Sequence[GoldenTurn], now: Sequence[GoldenTurn]) -> It
                 return
     if recorded and len(recorded) != len(now):
         last = min(len(recorded), len(now)) + 1
-        yield Divergence(last, None, "turns", f"{len(recorded)} turns", f"{len(now)} turns")
+        yield Divergence(
+            last, None, "turns", counted(len(recorded), "turn"), counted(len(now), "turn")
+        )
 
 
 def miscounts(results: Sequence[RunResult]) -> Iterator[Divergence]:

@@ -14,7 +14,7 @@ from rich.console import Console
 from harness.otel_env import traces_url
 from harness.otlp_json import trace_files
 from harness.output import echo_json, write_output
-from harness.plain import one_line
+from harness.plain import counted, one_line
 from harness.sessions.errors import SessionError
 from harness.telemetry import TRACES
 from harness.trace.diff import causes, compare, render
@@ -189,7 +189,7 @@ def send_command(files: tuple[Path, ...], otlp: str) -> None:
         delivery = send_file(file, url)
         lost += delivery.lost
         why = f", {delivery.lost} lost ({delivery.reason})" if delivery.lost else ""
-        click.echo(f"{file}: {delivery.exported} spans to {delivery.target}{why}")
+        click.echo(f"{file}: {counted(delivery.exported, 'span')} to {delivery.target}{why}")
     if lost:
         sys.exit(3)
 
@@ -249,7 +249,7 @@ def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:
         digits = name.removeprefix("last").removeprefix("~") or "0"
         back = int(digits) if digits.isdecimal() else len(found)
         if back >= len(found):
-            raise click.UsageError(f"{name!r}: there are only {len(found)} traces")
+            raise click.UsageError(f"{name!r}: only {counted(len(found), 'trace')} to go back over")
         return found[-1 - back]
     matching = [trace for trace in found if trace.trace_id.startswith(name.lower())]
     if len(matching) != 1:

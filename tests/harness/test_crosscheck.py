@@ -110,7 +110,7 @@ def test_a_true_trace_agrees(recorded: Path) -> None:
         (lie("harness.attempts", 3), "says 3 attempts and has 2 attempt spans"),
         (other_arguments, 'exchange 2: arguments of get_weather recorded \'{"city":"北京"}\''),
         (drop_attempt, "exchange 3 has no attempt span"),
-        (drop_retry, "says 2 attempts and has 1 attempt spans"),
+        (drop_retry, "says 2 attempts and has 1 attempt span"),
         (invent_attempt, "belongs to no exchange"),
         (swap, "out of its order"),
         (

@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import requests
+from click.testing import CliRunner
 
+from harness.cli import main
 from tests.harness.serve_support import ASKED, QUESTION, SEEN, tool_turn
+from tests.harness.sessions_support import three_steps
 from tests.harness.test_sessions_plugin import run_pytest
 
 TESTS = """
@@ -77,3 +80,54 @@ def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         verdict = json.loads(served.communicate(timeout=30)[0])
     assert served.returncode == 1
     assert (verdict["ok"], verdict["answered"], len(verdict["refused"])) == (False, 1, 1)
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_served(tmp_path: Path) -> None:
+    """An empty file, bytes that are no text and a link that leads nowhere end nothing."""
+    tool_turn(tmp_path / "tour.yaml")
+    (tmp_path / "empty.yaml").touch()
+    (tmp_path / "zeros.yaml").write_bytes(b"\0\0\0")
+    (tmp_path / "lost.yaml").symlink_to("nowhere")
+    command = [sys.executable, "-m", "harness", "serve", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    ) as served:
+        assert served.stderr
+        told = ""
+        for line in served.stderr:
+            told += line
+            if line.startswith("serving"):
+                break
+        assert "serving 1 session on" in told
+        for name in ("empty.yaml", "zeros.yaml", "lost.yaml"):
+            assert sum(name in line for line in told.splitlines()) == 1, told
+        served.send_signal(signal.SIGINT)
+        output, _ = served.communicate(timeout=30)
+    assert (served.returncode, output) == (0, "0 requests answered, 0 refused\n")
+
+
+def test_nothing_left_to_serve_is_an_error(tmp_path: Path) -> None:
+    """Each file is named, then that there is none."""
+    (tmp_path / "empty.yaml").touch()
+    done = CliRunner().invoke(main, ["serve", str(tmp_path), "--port", "0"])
+    assert done.exit_code == 2
+    assert "empty.yaml" in done.output
+    assert "there is none" in done.output
+
+
+def test_a_lost_link_on_the_command_line_does_not_end_the_command_for_the_others(
+    tmp_path: Path,
+) -> None:
+    """What a shell makes of `*.yaml` holds links that lead nowhere, or in a circle."""
+    three_steps(tmp_path / "a.yaml")
+    (tmp_path / "lost.yaml").symlink_to("nowhere")
+    (tmp_path / "round.yaml").symlink_to("round.yaml")
+    paths = sorted(map(str, tmp_path.glob("*.yaml")))
+    assert len(paths) == 3
+    commands = {"replay": 2, "lint": 1, "sweep --steps 1 --operators 404 --workers 1": 1}
+    for command, code in commands.items():
+        done = CliRunner().invoke(main, [*command.split(), *paths])
+        assert done.exit_code == code, done.output
+        assert "lost.yaml" in done.output
+        assert "round.yaml" in done.output
+        assert " a " in done.output or "3 files" in done.output

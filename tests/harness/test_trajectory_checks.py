@@ -52,7 +52,7 @@ def test_what_fits(subject: Any, calls: list[Call], order: Any) -> None:
     ("how", "words"),
     [
         ({"calls": [SUM, WEATHER]}, "call 1: expected calculator("),
-        ({"calls": [WEATHER]}, "expected 1 calls, got 2: calculator("),
+        ({"calls": [WEATHER]}, "expected 1 call, got 2: calculator("),
         ({"calls": [WEATHER, SUM, SUM]}, "call 3: expected calculator"),
         ({"calls": [Call("get_weather", {"city": "Oslo"}), SUM]},
          "argument 'city': expected 'Oslo', got 'Lisbon'"),
