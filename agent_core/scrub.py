@@ -13,6 +13,7 @@ from threading import Lock
 from urllib.parse import quote, quote_plus
 
 from agent_core.secret_shapes import MASK, is_secret_name, merged, replaced, shaped
+from agent_core.spellings import find_spelled
 
 _SHORTEST = 6  # masking every "abc" would make texts unreadable and hide nothing
 
@@ -41,7 +42,7 @@ _listeners: list[Callable[[str], None]] = []
 
 
 def register_secret(value: str | None) -> None:
-    """Mask this value, and its URL and JSON forms, from now on in this process.
+    """Mask this value, however it is spelled out, from now on in this process.
 
     None and values under six characters are ignored: they cannot be told from ordinary text.
     """
@@ -71,7 +72,7 @@ def mask(text: str) -> str:
     """Replace registered values only; for texts whose shape must not change otherwise."""
     for value in _registered:
         text = text.replace(value, MASK)
-    return text
+    return replaced(text, merged(find_spelled(text, _values))) if _values else text
 
 
 def scrub(text: str) -> str:

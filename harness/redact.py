@@ -29,6 +29,7 @@ from agent_core.secret_shapes import (
     replaced,
     shaped,
 )
+from agent_core.spellings import find_spelled
 
 MAX_DEPTH = 200
 """Structures nested deeper than this are replaced as a whole."""
@@ -46,6 +47,7 @@ class Redactor:
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values: frozenset[str] = frozenset()
         self._forms: frozenset[str] = frozenset()
         self._known: dict[str, str] = {}  # names of tools, models and sources come again
         for value in values:
@@ -62,6 +64,7 @@ class Redactor:
                 "a registered secret needs at least 4 characters (a shorter one is found in"
                 f" innocent text everywhere), got {len(value)}"
             )
+        self._values |= {value}
         self._forms = self._forms.union(_forms(value))  # another thread may be searching
         self._known = {}
 
@@ -132,7 +135,7 @@ class Redactor:
         """Where the secrets are: spans in order that do not overlap."""
         if len(text) < 4:
             return []
-        found = [*shaped(text), *encoded(text)]
+        found = [*shaped(text), *encoded(text), *find_spelled(text, self._values)]
         for form in self._forms:
             start = text.find(form)
             while start >= 0:

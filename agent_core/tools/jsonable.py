@@ -71,7 +71,7 @@ def describe_exception(error: BaseException, *, max_chars: int = 2_000) -> str:
             message = str(error)
     except Exception as broken:  # the tool's exception may be as broken as the tool
         message = f"<its message raised {type(broken).__name__}>"
-    return cut_middle(clean_text(scrub(message[: 10 * max_chars])), max_chars)
+    return cut_middle(scrub(clean_text(message[: 10 * max_chars])), max_chars)
 
 
 def cut_middle(text: str, limit: int, marker: str = "…") -> str:
@@ -94,7 +94,7 @@ def describe_refusal(error: BaseException) -> str:
         f"- {json_path(each['loc'])}: {each['msg'].removeprefix('Value error, ')}"
         for each in details
     )
-    return cut_middle(clean_text(scrub("\n".join(lines)[:_REFUSAL_CHARS])), _REFUSAL_CHARS)
+    return cut_middle(scrub(clean_text("\n".join(lines)[:_REFUSAL_CHARS])), _REFUSAL_CHARS)
 
 
 def _validation_message(error: Any) -> str:
@@ -203,7 +203,7 @@ class _Converter:
         room = max(self.budget, 0)
         kept = cut_middle(text, max(room, len(CUT)), CUT)
         self.budget -= len(kept) + 2
-        return clean_text(mask(kept))
+        return mask(clean_text(kept))  # cleaning may put a secret together
 
     def _integer(self, value: int) -> JsonValue:
         if value.bit_length() > 10_000:  # Python refuses to write it out

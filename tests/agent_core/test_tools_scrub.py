@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import time
+from urllib.parse import quote
 
 import pytest
 
 from agent_core.scrub import mask, names_secret, register_secret, scrub
+from agent_core.tools import jsonable
+from agent_core.tools.jsonable import describe_exception
 
 
 @pytest.mark.parametrize(
@@ -77,6 +81,45 @@ def test_a_registered_value_is_masked_in_every_form() -> None:
     assert mask("top secret/ß and more") == "***"
 
 
+SPELT = "sk-weird.key+with/odd=chars&77"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        quote(SPELT),
+        quote(SPELT, safe="").lower(),
+        quote(quote(SPELT, safe=""), safe=""),
+        "".join(f"%{ord(c):02X}" for c in SPELT),
+        "".join(f"\\u{ord(c):04x}" for c in SPELT),
+        "".join(f"\\x{ord(c):02x}" for c in SPELT),
+        "".join(f"&#{ord(c)};" for c in SPELT),
+        "".join(f"&#x{ord(c):X};" for c in SPELT),
+        SPELT.replace("s", "\\u0073").replace("&", "\\\\u0026"),
+        SPELT.replace("/", "\\\\\\/"),
+        SPELT.replace("+", "&plus;").replace("&77", "&amp;77"),
+        html.escape(html.escape(SPELT)),
+        "\u200b".join(SPELT),
+        SPELT[:5] + "\u00ad" + SPELT[5:],
+        SPELT[:5] + "\ufeff\u2060" + SPELT[5:],
+    ],
+)
+def test_a_registered_value_is_masked_however_it_is_spelled_out(spelled: str) -> None:
+    """A model or a server may write any character in another way; what is around it stays."""
+    register_secret(SPELT)
+    before, after = "\\u00e9 %41 &lt; ", " \u200b&gt; %42 \\/"
+    assert scrub(before + spelled + after) == f"{before}***{after}"
+    assert mask(f"{spelled},{spelled}") == "***,***"
+
+
+def test_a_value_that_cleaning_puts_together_is_masked() -> None:
+    """A tool's result or error with a terminal's codes inside the key."""
+    register_secret(SPELT)
+    torn = f"{SPELT[:9]}\x1b[0m{SPELT[9:]}"
+    assert jsonable({torn: [torn]}) == {"***": ["***"]}
+    assert describe_exception(ValueError(torn)) == "***"
+
+
 @pytest.mark.parametrize("value", [None, "", "abc"])
 def test_a_value_too_short_to_tell_is_not_registered(value: str | None) -> None:
     """Masking it would make every text unreadable."""
@@ -101,8 +144,9 @@ def test_other_names_are_not(name: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["a_", "key", "://", "eyJaaaaaa.", "sk-", "key=", "api-", "Bearer ", "x", "-----BEGIN "],
-)
+    ["a_", "key", "://", "eyJaaaaaa.", "sk-", "key=", "api-", "Bearer ", "x", "-----BEGIN ",
+     "\\", "%25", "&amp;", "&#0", "\u200b", "\\u0073", "sk-\\u00"],
+)  # fmt: skip
 def test_time_grows_with_the_text_only(piece: str) -> None:
     """No shape searches a text again and again."""
     began = time.monotonic()

@@ -233,6 +233,12 @@ def test_registered_values_are_found_in_any_wrapping(secret: str, around: str) -
     assert mine.text(encoded) != encoded
 
 
+@pytest.mark.parametrize("between", ["\u200b", "\u00ad\ufeff"])
+def test_invisible_characters_inside_hide_no_registered_value(between: str) -> None:
+    """They are shown by nothing, so that what is left can be copied."""
+    assert Redactor(["harbour-4711"]).text(f"a {between.join('harbour-4711')} b") == "a *** b"
+
+
 @given(tokens, st.lists(st.integers(0, 200), max_size=12), st.integers(0, 20))
 @settings(max_examples=80, deadline=None)
 def test_a_secret_that_comes_in_pieces_is_found(secret: str, cuts: list[int], pad: int) -> None:
