@@ -29,7 +29,7 @@ from agent_core.messages import (
     StepNote,
 )
 from agent_core.parsing import JsonDamage, TolerantJson, loads_tolerant
-from agent_core.parsing.blocks import announces_quotation
+from agent_core.parsing.doubt import announces_quotation
 from agent_core.prompts import TEXTS
 from agent_core.tools.coercion import coerce
 from agent_core.tools.validation import SchemaValidator

@@ -196,7 +196,7 @@ class ActionReader:
             at = min(skip_space(text, at + 1), eol)
         label = label_at(text, at) if at > after and name is not None else None
         if name is not None and label is not None and label.kind == "input" and label.separated:
-            return self.inputs.under_label(name, label.end, "labels")
+            return self.inputs.after_label(name, label, "labels")
         if at < eol and text[at] in "{｛":
             name = self._tools.require(written)
             value, end = self._calls.json.read(at)

@@ -16,24 +16,6 @@ ELEMENTS = (
 
 _ELEMENT = re.compile(rf"<({'|'.join(ELEMENTS)})\b[^<>\n]{{0,100}}+>")
 _OPENING = {'"': '"', "“": "”", "「": "」", "『": "』"}
-_NEGATION = (
-    r"\b(?:do not|don[’']t|never|must not|should not|cannot|will not|won[’']t|refuse to)\b"
-    r"|不要|不能|不可|不会|请勿|勿|別|别|禁止|拒绝|拒絕"
-)
-_CITATION = (
-    r"\b(?:says?|said|reads?|wrote|writes|shows?|returned|could write|quote|example|sample"
-    r"|such as)\b"
-    r"|说|說|写道|写着|寫著|原文|例如|比如|示例|样例|内容"
-)
-_ANNOUNCED = re.compile(
-    rf"(?:(?:{_CITATION})[^.。:：！!?？\n]{{0,12}}+|(?:{_NEGATION})[^.。:：！!?？\n]{{0,24}}+)"
-    r"\s*+[:：]\s*+\Z",
-    re.IGNORECASE,
-)
-_SPOKEN_OF = re.compile(
-    rf"(?:{_NEGATION}|{_CITATION})[^.。！!?？;；\n]{{0,40}}+\Z|\A\s*+(?:#|//|--)", re.IGNORECASE
-)
-_ANNOUNCEMENT = 60  # characters before a label that may announce a quotation
 _LOOK_BACK = 300  # characters of the line before a label
 
 
@@ -90,16 +72,6 @@ def past_quotation(text: str, line: int) -> int:
         return -1
     end = text.find(_OPENING[mark], line)
     return end + 1 if end >= 0 else len(text)
-
-
-def announces_quotation(text: str, line: int) -> bool:
-    """Whether what stands right before `line` ends in words such as "the text says:"."""
-    return _ANNOUNCED.search(text[max(0, line - _ANNOUNCEMENT) : line]) is not None
-
-
-def speaks_of(words: str) -> bool:
-    """Whether words before a call on its line deny it, cite it, or make it a comment."""
-    return _SPOKEN_OF.search(words[-_LOOK_BACK:]) is not None
 
 
 def is_quotation_open(words: str) -> bool:

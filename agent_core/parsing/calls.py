@@ -28,6 +28,7 @@ _WRAPPERS = (
     "tool_call", "tool_calls", "function_call", "function", "action", "actions", "call", "calls",
     "tool", "tools", "tool_uses",
 )  # fmt: skip
+_MEANT = frozenset({"tool_call", "tool_calls", "function_call"})
 _BESIDE = frozenset({
     "id", "type", "index", "call_id", "tool_call_id", "thought", "thoughts", "thinking", "reason",
     "reasoning", "explanation", "comment", "思考", "理由", "原因",
@@ -45,14 +46,18 @@ NOTHING = frozenset({
     "null",
     "n/a",
     "na",
-    "tbd",
     "{}",
     "无",
     "空",
     "没有",
     "無",
-    "待定",
 })
+_PLACEHOLDER = re.compile(
+    r"[<＜][^<>＜＞\n]+[>＞]|\$\{[^{}\n]+\}|[?？]{2,}|\(?(?:tbd"
+    r"|(?:to be|not yet) (?:determined|known|confirmed)|pending(?: \w+)?|cancell?ed|skipped"
+    r"|待定|待确认|待批准|已?取消)\)?[.。]?",
+    re.IGNORECASE,
+)
 _STRUCTURE = re.compile(r"\s*+\"?[{\[｛［]")
 _MAX_WRAPPERS = 4
 
@@ -78,6 +83,13 @@ def call_in(value: JsonValue, tools: Toolset, log: RepairLog, at: int) -> Call |
 
     Raises `Refusal` for what is meant as a call and cannot be run.
     """
+    found = _unwrapped(value, tools, log, at)
+    if found is None and isinstance(value, dict) and not _MEANT.isdisjoint(value):
+        raise Refusal("bad_name", "no call of a tool stands where one is announced")
+    return found
+
+
+def _unwrapped(value: JsonValue, tools: Toolset, log: RepairLog, at: int) -> Call | Answer | None:
     more = 0
     for _ in range(_MAX_WRAPPERS):
         if isinstance(value, list):
@@ -88,7 +100,8 @@ def call_in(value: JsonValue, tools: Toolset, log: RepairLog, at: int) -> Call |
         if not isinstance(value, dict):
             return None
         wrapper = next((k for k in _WRAPPERS if isinstance(value.get(k), (dict, list))), None)
-        if wrapper is None or (wrapper in _NAME_KEYS and "name" in value):
+        named = "name" in value or not _ARGUMENTS.isdisjoint(value)
+        if wrapper is None or (wrapper in _NAME_KEYS and named):
             break
         log.add("wrapper", at, wrapper, "")
         value = value[wrapper]
@@ -143,6 +156,8 @@ def _keyed_by_name(
     value: JsonObject, tools: Toolset, log: RepairLog, at: int, more: int
 ) -> Call | Answer | None:
     keys = [key for key in value if key not in _BESIDE]
+    if len(keys) > 1 and all(key in tools for key in keys):
+        raise Refusal("ambiguous", f"several tools in one object: {keys!r:.80}")
     if len(keys) != 1:
         return None
     key = keys[0]
@@ -233,7 +248,8 @@ def _decoded(
 def plain_arguments(name: str, text: str, tools: Toolset, log: RepairLog, at: int) -> JsonObject:
     """Plain text as the only argument, where the schema leaves no doubt which one it is."""
     parameter = tools.plain_parameter(name)
-    if parameter is None or _STRUCTURE.match(text) or tools.keyed(name, text):
+    placeholder = _PLACEHOLDER.fullmatch(text.strip()) or text.strip() == parameter
+    if parameter is None or placeholder or _STRUCTURE.match(text) or tools.keyed(name, text):
         raise Refusal(
             "bad_arguments",
             f"expected an object with the arguments of {name}, got {snippet(text)!r}",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from agent_core.messages import FinalAnswer, Ignored
-from agent_core.parsing.blocks import announces_quotation, next_line, past_block, speaks_of
+from agent_core.parsing.blocks import next_line, past_block
+from agent_core.parsing.doubt import announces_quotation, speaks_of
 from agent_core.parsing.ending import clean_answer, residue, turn_in
 from agent_core.parsing.labelled import LabelReader
 from agent_core.parsing.labels import LABEL_HEAD, line_before, line_end
@@ -30,7 +31,8 @@ _FOREIGN = re.compile(
     rf"<(?:tool|function)_response|<\|tool_response|<｜tool▁outputs?▁begin|{_OTHER_TURN.pattern}"
 )
 _RESULT = re.compile(  # what only a tool could say; weaker words are left to the model's thoughts
-    r"[*#>\s]*+(?:obs|(?:tool|function|api)[ _](?:result|response|output)s?"
+    r"<(?:result|output|ipython)>"
+    r"|[*#>\s]*+(?:obs(?:erved)?|(?:tool|function|api)[ _](?:result|response|output)s?"
     r"|(?:返回|执行|運行|运行|調用|调用)(?:结果|結果|值)|工具(?:回应|回應|返回|结果|結果|输出|輸出))"
     r"[*\s]*+[:：]",
     re.IGNORECASE,

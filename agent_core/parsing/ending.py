@@ -21,6 +21,10 @@ _RESIDUE = re.compile(r"[\s\ufeff\u200b-\u200f\u2060`*)\]}｝］）;；,.。…]
 _HALF_STOP = ("observation:", "观察：", "观察:", "观察结果")
 _CLOSING_TAG = re.compile(r"</(?:final_?)?answer>\Z", re.IGNORECASE)
 _END_TOKEN = re.compile(r"(?:<[|｜][^|｜<>\s]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>|\[/INST\])\s*\Z")
+_NEXT_TURN = re.compile(
+    r"(?:<[|｜](?:im_end|eot_id|eom_id|end)[|｜]>|</s>|<end_of_turn>)\s*+"
+    r"(?:<[|｜](?:im_start|start_header_id|user)[|｜]>|<start_of_turn>|\[INST\])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,8 @@ def residue(text: str, pos: int) -> int:
 
 def clean_answer(text: str, bold: str = "") -> str:
     """An answer without end tokens, half a stop string, or bold marks opened by its label."""
-    text = text.strip()
+    turn = _NEXT_TURN.search(text)
+    text = text[: turn.start() if turn else None].strip()
     end = len(text)
     while token := _END_TOKEN.search(text, max(0, end - 60), end):
         end = token.start()

@@ -6,6 +6,7 @@ import re
 
 from agent_core.messages import JsonObject
 from agent_core.parsing.calls import NOTHING, Call, arguments_of, nested_call, plain_arguments
+from agent_core.parsing.doubt import is_doubtful
 from agent_core.parsing.ending import Ending, clean_answer, next_cut
 from agent_core.parsing.json_strict import read_strict
 from agent_core.parsing.json_strings import starts_key
@@ -15,9 +16,6 @@ from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.toolset import TOKEN, Toolset
 
 _KEY_VALUE = re.compile(r"\s*+[\"'“]?[^\W\d]\w*+[\"'”]?\s*+[:：=]")
-_NO_INPUT = re.compile(
-    r"\b(?:not|e\.g|for example|instead of)\b|不是|例如|比如|而非", re.IGNORECASE
-)
 _BRACE = re.compile(r"[{｛]")
 _STRAY_FENCE = re.compile(r"\n```\Z")  # closes the fence round a whole reply
 _WORDS_BEFORE = 300  # characters that may introduce an object
@@ -43,7 +41,7 @@ class InputReader:
             return self.under_label(name, pos, notation)
         under = label_at(text, text.rfind("\n", pos, start) + 1 or start)
         if under is not None and under.kind == "input" and under.strong:
-            return self.under_label(name, under.end, notation)  # with a colon or without
+            return self.after_label(name, under, notation)  # with a colon or without
         cut = next_cut(text, max(pos - 1, 0), inputs=True) if start < len(text) else None
         if cut is None or cut.kind is None:
             if self._ended and start >= len(text):
@@ -56,9 +54,8 @@ class InputReader:
             raise Refusal(
                 "ambiguous", f"{name} has no input, and another action follows", tool=name
             )
-        if cut.kind == "input":
-            label = label_at(text, cut.pos)
-            return self.under_label(name, label.end if label else cut.pos, notation)
+        if cut.kind == "input" and (label := label_at(text, cut.pos)) is not None:
+            return self.after_label(name, label, notation)
         if text[start : cut.pos].strip():
             raise Refusal(
                 "bad_arguments",
@@ -68,7 +65,7 @@ class InputReader:
         below = self._below(name, cut.pos, cut.kind)
         if below is not None:
             self._log.add("order", below.start, text[cut.pos : below.start], "")
-            return self.under_label(name, below.end, notation)
+            return self.after_label(name, below, notation)
         return self._without(name, pos, "", start, notation)
 
     def _without(self, name: str, pos: int, written: str, end: int, notation: str) -> Found:
@@ -86,6 +83,12 @@ class InputReader:
         if cut.kind is None and not self._ended:
             raise Refusal("truncated", f"the reply ends before the arguments of {name}", tool=name)
         return label_at(self._text, cut.pos) if cut.kind == "input" else None
+
+    def after_label(self, name: str, label: Label, notation: str) -> Found:
+        """The arguments after the label of an input, unless it says that they are none."""
+        if is_doubtful(self._text[label.start : label.end]):
+            raise Refusal("no_decision", "a remark at the label of the input says that it is none")
+        return self.under_label(name, label.end, notation)
 
     def under_label(self, name: str, pos: int, notation: str) -> Found:
         """The arguments after the input label whose value begins at `pos`."""
@@ -152,7 +155,7 @@ class InputReader:
             return None
         if not encoded and not self._is_object(name, at):
             return None
-        if _NO_INPUT.search(text[start:first]):
+        if is_doubtful(text[start:first]):
             raise Refusal(
                 "bad_arguments", f"{text[start:first].strip()!r} stands before the object"
             )

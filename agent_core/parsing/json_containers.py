@@ -12,6 +12,7 @@ from agent_core.parsing.json_strict import MAX_DEPTH
 from agent_core.parsing.outcome import Refusal, RepairLog
 
 OPENERS = {"{": "}", "｛": "}", "[": "]", "［": "]", "(": ")"}
+_NEAR = 32  # characters before a closer
 CLOSERS = {"}": "}", "｝": "}", "]": "]", "］": "]", ")": ")", "）": ")"}
 
 
@@ -108,7 +109,12 @@ class OpenContainers:
                 while self.innermost.closer != closer:
                     self._pop_into_outer()
         closed = self._stack.pop()
+        if closed.closer == ")" and len(closed.items) == 1 and not self._follows_comma(at):
+            closed.items = closed.items[0]  # brackets round one value are no tuple
         return closed, self._past_closer(closed, at)
+
+    def _follows_comma(self, at: int) -> bool:
+        return self._text[max(0, at - _NEAR) : at].rstrip()[-1:] in {",", "，"}
 
     def close_all(self, at: int) -> tuple[Container, int]:
         """Close all of them at `at`, where no closer stands."""

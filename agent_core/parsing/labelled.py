@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from agent_core.parsing.actions import ActionReader
 from agent_core.parsing.answers import NoAction
-from agent_core.parsing.blocks import announces_quotation, is_quotation_open, past_quotation
+from agent_core.parsing.blocks import is_quotation_open, past_quotation
 from agent_core.parsing.disguise import colon_label
+from agent_core.parsing.doubt import announces_quotation, is_doubtful
 from agent_core.parsing.labels import Label, LabelKind, label_at, line_end, stands_out
 from agent_core.parsing.notations import skip_space
 from agent_core.parsing.outcome import Refusal
@@ -20,12 +21,8 @@ _INLINE_ACTION = re.compile(
 _SENTENCE = re.compile(r"[^.。!！?？;；…\n]*+(?:([.。!！?？;；…])[ \t]*+|\n)")
 _LINE = 100  # characters of a line that show what it is
 _LONG_LINE = 2_000  # characters of a thought's line before a label on it
-_TAKEN_BACK = re.compile(
-    r"[（(\[][^()（）\[\]]{0,20}(?:\b(?:not|no|never|if|when|example|sample|cancell?ed|skipped"
-    r"|pending|hypothetical)\b|[未不若待勿]|取消|示例|样例|例如|假设|如果)",
-    re.IGNORECASE,
-)
-_USERS = {"user", "human", "用户", "用戶"}
+_OTHERS = {"user", "human", "用户", "用戶", "system", "系统"}
+_WEAK = {"no_decision", "unknown_tool"}  # reasons that a label is no decision, not a broken one
 _MAX_LABELS = 5_000  # lines that begin like a label and decide nothing
 
 
@@ -81,8 +78,13 @@ class LabelReader:
         if quoted >= 0:
             self._at.data_end = quoted
             return quoted, False
-        act = self._acts.get(label.kind)
-        return act(label) if act is not None else None
+        try:
+            return self._acts[label.kind](label)
+        except Refusal as refusal:
+            thinking = self._verdicts.thought_of(label) if refusal.code in _WEAK else None
+            if thinking is None or label.kind not in {"action", "input"}:
+                raise
+            return step_of(thinking)
 
     def _counts(self, label: Label) -> bool:
         """Whether a label without a colon is one."""
@@ -144,8 +146,8 @@ class LabelReader:
         return (end + 1, True) if self._at.leading and end >= 0 else None
 
     def _turn(self, label: Label) -> Step:
-        """The user speaks: the model made that up, unless it repeats the question at the start."""
-        if label.word.lower() not in _USERS or (self._native and not self._at.label_seen):
+        """Another speaks: the model made that up, unless it repeats the prompt at the start."""
+        if label.word.lower() not in _OTHERS or (self._native and not self._at.label_seen):
             return None  # its own turn, or a word of prose
         return self._question(label) if self._at.leading else self._observation(label)
 
@@ -169,9 +171,11 @@ class LabelReader:
         name = self._tools.find(inline[1]) if inline else None
         if inline is None or name is None or before.count('"') % 2:
             raise Refusal("no_decision", "an input without an action")
+        if announces_quotation(self._text, self._text.rfind("\n", 0, label.start - 1) + 1):
+            raise Refusal("no_decision", "the action may be a quotation: words announce one")
         self._at.label_seen = True
         self._log.add("inline_label", label.start, inline.group().strip(), name)
-        found = self._actions.inputs.under_label(name, label.end, "labels")
+        found = self._actions.inputs.after_label(name, label, "labels")
         return step_of(self._verdicts.announced(found, label.start, self._at))
 
     def _final(self, label: Label) -> Step:
@@ -184,7 +188,7 @@ class LabelReader:
     def _action(self, label: Label, *, inline: bool = False) -> Step:
         if self._native and self._at.prose and not self._at.label_seen:
             return None
-        if _TAKEN_BACK.search(self._text[label.start : label.end]):
+        if is_doubtful(self._text[label.start : label.end]):
             raise Refusal("no_decision", "a remark at the label says that it is none")
         mark = self._log.mark()
         found = self._actions.read(label)

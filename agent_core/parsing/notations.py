@@ -35,6 +35,7 @@ TAGS: dict[str, str] = {
     "<toolcall>": "hermes",
     "<TOOL_CALL>": "hermes",
     "<tool_call >": "hermes",
+    "&lt;tool_call&gt;": "hermes",
     "[TOOL_CALL]": "mistral",
     **dict.fromkeys(_DEEPSEEK, "deepseek"),
     **dict.fromkeys(

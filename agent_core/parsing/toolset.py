@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_core.messages import JsonObject
+from agent_core.parsing.doubt import is_doubtful
 from agent_core.parsing.outcome import Refusal, snippet
 
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u2060-\u2064\ufeff\u202a-\u202e\u2066-\u2069\u00ad]")
@@ -20,13 +21,7 @@ _NUMBERED = re.compile(
 _DESCRIBED = re.compile(
     r"([^\s()（）]++)(?:(?:\s++\(|\s*+（)([^()（）]*+)[)）][.。]?|[ \t]++(?:#|//|-|–|—)[ \t](.*+))"
 )
-_DOUBTFUL_WORD = re.compile(
-    r"(?:not?|don'?t|never|none|without|skip(?:ped)?|cancel(?:l?ed)?|avoid|instead|only|or|if|unless"
-    r"|example|stop|abort|forbidden|cannot|can't|won't|except)"
-)
-_DOUBTFUL = re.compile(
-    r"[\d{}\[\]=:：<>\"“「/|]|[不无無勿别別未非没沒或若禁莫只仅]|取消|跳过|停止|示例|例如|例子"
-)
+_VALUE = re.compile(r"[\d{}\[\]=:：<>\"“「/|]")
 _PHRASES = (
     re.compile(
         r"(?:(?:use|using|call|calling|invoke|run)[ \t]++)?(?:the[ \t]++)?([^\s]++)"
@@ -122,6 +117,7 @@ class Toolset:
         name = visible(written).strip()
         if name in self._schemas:
             return name
+        name = name.replace("\\_", "_")  # escaped for Markdown
         name = name[:_NAME_LIMIT].strip(_WRAPPING)
         for _ in range(4):
             if name in self._schemas:
@@ -149,10 +145,9 @@ class Toolset:
 
         One that holds a value, a negation, an alternative or another tool says more than that.
         """
-        words = {word.strip(".,;!?()") for word in remark.lower().replace("’", "'").split()}
-        if _DOUBTFUL.search(remark) or words & self._schemas.keys():
-            return False
-        return not any(_DOUBTFUL_WORD.fullmatch(word) for word in words)
+        words = {word.strip(".,;!?()") for word in remark.split()}
+        said = is_doubtful(remark) or _VALUE.search(remark) is not None
+        return not said and not words & self._schemas.keys()
 
     def described(self, written: str) -> bool:
         """Whether a remark stands after the name."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agent_core.parsing.blocks import announces_quotation, past_block, past_fence, speaks_of
+from agent_core.parsing.blocks import past_block, past_fence
+from agent_core.parsing.doubt import announces_quotation, speaks_of
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.notations import skip_space
 from agent_core.parsing.outcome import Refusal
@@ -15,12 +16,14 @@ from agent_core.parsing.verdicts import Decided
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+([\w+-]*+)[ \t\r]*+(?:\n|(?=[{\[｛]))")
 _CALL_LIKE = re.compile(r"[{｛\[［]\s*+(?:[{｛]?\s*+[\"'“”‘’＂\w]|[{\[])")
 _JSON = re.compile(
-    r"[{｛]\s*+(?:[\"'“”‘’＂{｛}]|\w++\s*+[:：=])|[\[［]\s*+(?:[{｛]|\w++[(（])|[^{｛\[［]"
+    r"[{｛]\s*+(?:[\"'“”‘’＂{｛}]|\w++\s*+[:：=])|[\[［]\s*+(?:[{｛]|[\w.]++[(（])|[^{｛\[［]"
 )
 _PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+\n?[ \t]*+[{｛]")
 _FOREIGN = re.compile(
-    r"<[|｜](?:start|channel|message|constrain)[|｜]>|</?(?:antml:)?(?:invoke|function_calls|tool_use|parameter)\b"
+    r"<[|｜](?:start|channel|message|constrain)[|｜]>|<start_function_call>"
+    r"|</?(?:antml:|｜DSML｜)?(?:invoke|function_calls|tool_use|parameter)\b"
 )
+_ELEMENT = re.compile(r"<([^\W\d][\w.-]*+)[\s/>]")
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
 
 
@@ -47,7 +50,7 @@ class BlockReader:
         """A fence, a block of quotation or a call that begins the line; None where none does."""
         text = self._text
         char = text[first]
-        if char == "<" and is_foreign(text, first):
+        if char == "<" and (is_foreign(text, first) or self._names_tool(first)):
             raise Refusal("bad_json", f"this markup is not read: {text[first : first + 40]!r}")
         fence = _FENCE.match(text, first) if char in "`~" else None
         if fence is not None:
@@ -60,6 +63,11 @@ class BlockReader:
         if _CALL_LIKE.match(text, first) or (not self._at.prose and self.is_python_call(first)):
             return self._unlabelled(first)
         return None
+
+    def _names_tool(self, pos: int) -> bool:
+        """Whether an element with the name of a tool begins at `pos`."""
+        found = _ELEMENT.match(self._text, pos)
+        return found is not None and found[1] in self._tools
 
     def is_python_call(self, pos: int) -> bool:
         """Whether a call of a registered tool in Python's notation begins at `pos`."""
@@ -149,11 +157,12 @@ class BlockReader:
         pos = call_in_prose(self._text, max(self._at.begin, self._at.data_end))
         if pos < 0 or self._places.quoted(pos) or self._attempts >= _ATTEMPTS:
             return None
-        if speaks_of(self._text[self._text.rfind("\n", 0, pos) + 1 : pos]):
+        line = self._text.rfind("\n", 0, pos) + 1
+        if speaks_of(self._text[line:pos]):
             return None
         self._at.prose = True
         mark = self._log.mark()
-        step = self._unlabelled(pos)
+        step = self._unlabelled(pos, start=line)
         if isinstance(step, Decided):
             return step
         self._log.rollback(mark)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent_core.messages import Action, Actions, FinalAnswer, FormatErrorCode, Ignored
 from agent_core.parsing.calls import Answer, Call
+from agent_core.parsing.doubt import takes_back
 from agent_core.parsing.ending import Ending, clean_answer, next_cut, residue
 from agent_core.parsing.labels import Label, label_at, line_before
 from agent_core.parsing.notations import Found, skip_space
@@ -16,14 +17,7 @@ from agent_core.parsing.standing import Standing
 
 _KINDS = {"action": "second_action", "input": "second_action", "final": "answer"}
 
-
-_RETRACTED = re.compile(
-    r"\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?(?:run|execute|call|perform|follow|do|use)"
-    r"\s(?:this|it|that|them)|(?:just|only)\san?\sexample|scratch\sthat)\b"
-    r"|(?:不要|别|請勿|请勿|不会|不能|不应|不该|不应该)(?:真的)?(?:执行|运行|调用|使用|照做)"
-    r"|(?:只是|仅为|这是)(?:一个|个)?(?:例子|示例)",
-    re.IGNORECASE,
-)
+_GOES_ON = re.compile(r"[\s`]*+[,，]\s*+[\"“'][^\"”'\n]{1,60}+[\"”']\s*+[:：]")
 _SAID_AFTER = 200  # characters after a call in which it may be taken back
 
 
@@ -88,8 +82,10 @@ class Verdicts:
         thinking = self._thinking(found.end, cut.pos, standing)
         if thinking is not None:
             return thinking
-        if _RETRACTED.search(text[found.end : min(cut.pos, found.end + _SAID_AFTER)]):
+        if takes_back(text[found.end : min(cut.pos, found.end + _SAID_AFTER)]):
             raise Refusal("ambiguous", "the words after the call take it back")
+        if _GOES_ON.match(text, found.end):
+            raise Refusal("bad_json", "the object goes on after the bracket that closes it")
         if self._cut and skip_space(text, found.end) >= len(text):
             raise Refusal("truncated", "the reply was cut right after the call")
         return self._acted(found, start, cut, standing)
@@ -150,6 +146,16 @@ class Verdicts:
         at = skip_space(self._text, end)
         after = at + 3 if self._text.startswith(("```", "~~~"), at) else end
         return next_cut(self._text, max(after - 1, 0))
+
+    def thought_of(self, label: Label) -> Thinking | None:
+        """The thinking that a label without a decision is part of, if it ends before the next.
+
+        A tag that may stand in a string ends none.
+        """
+        close = self._closes.next_close(label.end, next_cut(self._text, label.end).pos)
+        said = self._text[label.end : close]
+        in_string = (said.count('"') - said.count('\\"')) % 2
+        return Thinking(close) if close >= 0 and not in_string else None
 
     def _thinking(self, start: int, end: int, standing: Standing) -> Thinking | None:
         """Thinking that ends in the range: all before it was thinking too."""

@@ -1,0 +1,79 @@
+"""Words that say of a call that it is not to run: denied, cited, conditional, past, taken back.
+
+A call that is doubted for nothing costs one more reply; one that was only spoken of is an
+action that nobody asked for. So a few unmistakable words are enough, close to the call.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DENIED = (
+    r"\b(?:do not|don[’']t|never|must not|should not|cannot|will not|won[’']t|refuse to)\b"
+    r"|不要|不能|不可|不会|请勿|勿|別|别|禁止|拒绝|拒絕"
+)
+_CITED = (
+    r"\b(?:says?|said|reads?|wrote|writes|shows?|returned|contains?(?: \w+){0,2}|could write"
+    r"|you (?:can|could|may)|looks? like|quote|example|sample|such as)\b"
+    r"|说|說|写道|写着|寫著|[里中]有|[你您]可以|原文|例如|比如|示例|样例|内容"
+)
+_CONDITIONAL = (  # somebody has yet to agree
+    r"\b(?:if|once|when|unless|until|after|upon)\b[^.!?\n]{0,40}"
+    r"\b(?:confirm|approv|agree|permi|consent|allow)\w*+"
+    r"|(?:如果|若|待|等|一旦|经)[^。！？\n]{0,12}(?:确认|批准|同意|允许|许可|授权)"
+    r"|(?:确认|批准|同意|允许)了?(?:之?后|的话)"
+)
+_PAST = (
+    r"\bwould have\b"
+    r"|\b(?:already|earlier|previously),?(?: I)? (?:ran|run|called|did|done|executed)\b"
+    r"|本来|原本|上次|(?:已经|之前)(?:执行|调用|运行)"
+)
+_SPOKEN = f"{_DENIED}|{_CITED}|{_CONDITIONAL}|{_PAST}"
+_ANNOUNCED = re.compile(rf"(?:{_SPOKEN})[^.。:：！!?？\n]{{0,20}}+\s*+[:：]\s*+\Z", re.IGNORECASE)
+_SPOKEN_OF = re.compile(
+    rf"(?:{_SPOKEN})[^.。！!?？;；\n]{{0,40}}+\Z|\A\s*+(?:#|//|--)", re.IGNORECASE
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?(?:run|execute|call|perform|follow|do|use)"
+    r"\s(?:this|it|that|them)|(?:just|only)\san?\sexample|never\s?mind|on\ssecond\sthoughts?"
+    r"|(?:scratch|cancel|undo|forget|ignore)\s(?:this|that|it)|(?:cancel|stop)[.!]"
+    r"|(?:actually|wait|hm+|sorry|oops),?\s(?:no|not|cancel|stop)"
+    r"|(?:should|shall|may|can)\sI\s[^.!?\n]{1,60}\?|(?:do\syou\swant|would\syou\slike)\sme\sto"
+    r"|is\s(?:this|that|it)\s(?:ok(?:ay)?|fine|all\sright|correct)\?|proceed\?|please\sconfirm"
+    r"|wait(?:ing)?\sfor\syour\s(?:confirm|approv|permi|consent|ok|go)|if\sI\sshould)"
+    r"|(?:不要|别|請勿|请勿|不会|不能|不应|不该|不应该)(?:真的)?(?:执行|运行|调用|使用|照做|删)"
+    r"|(?:只是|仅为|这是)(?:一个|个)?(?:例子|示例)|算了|取消(?:吧|它|执行|调用|。|！)"
+    r"|还是(?:不|别)|先别|请(?:先|您|你)?确认|[你您用户](?:的)?(?:确认|批准|同意)"
+    r"|(?:可以|确认|同意|继续|允许)(?:执行|运行|调用|操作|继续|这样做)?[吗嗎]"
+    r"|(?:是否|要不要|能否|需要我|要我)(?:可以)?(?:继续|执行|运行|调用|确认)",
+    re.IGNORECASE,
+)
+_DOUBTFUL = re.compile(
+    r"\b(?:not?|don[’']?t|never|none|without|skip(?:ped)?|cancel(?:l?ed)?|avoid|instead|only|or|if"
+    r"|unless|when|once|until|example|sample|e\.g|pending|hypothetical|stop|abort|forbidden|cannot"
+    r"|can[’']t|won[’']t|except)\b"
+    r"|[不无無勿别別未非没沒或若禁莫只仅待]|取消|跳过|停止|示例|样例|例如|比如|例子|假设|如果|确认|批准",
+    re.IGNORECASE,
+)
+_BEFORE = 100  # characters before a call that may announce it
+_LINE = 300  # characters of its line before a call
+
+
+def announces_quotation(text: str, line: int) -> bool:
+    """Whether what stands right before `line` ends in words such as "the text says:"."""
+    return _ANNOUNCED.search(text[max(0, line - _BEFORE) : line]) is not None
+
+
+def speaks_of(words: str) -> bool:
+    """Whether words before a call on its line deny it, cite it, or make it a comment."""
+    return _SPOKEN_OF.search(words[-_LINE:]) is not None
+
+
+def takes_back(words: str) -> bool:
+    """Whether words after a call take it back, or ask whether it may run."""
+    return _TAKEN_BACK.search(words) is not None
+
+
+def is_doubtful(remark: str) -> bool:
+    """Whether a remark at a label, at a name or before an input says that it is not meant."""
+    return _DOUBTFUL.search(remark) is not None
