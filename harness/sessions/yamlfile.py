@@ -6,11 +6,13 @@ tag is refused. Dumping keeps Chinese as Chinese, and text with line breaks as a
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import yaml
 
 from harness.sessions.errors import SessionFormatError
+from harness.sessions.yamlevents import MAX_DEPTH, Meanings, read_events
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -20,25 +22,35 @@ except ImportError:  # PyYAML built without libyaml: the same, slower
 _MAX_NODES = 2_000_000  # a small file whose aliases multiply would exhaust memory later
 _MAX_NUMBER = 400  # characters; base-60 numbers (`1:59:59`) take quadratic time, then overflow
 _WIDTH = 100
+_WRONG = (yaml.YAMLError, ValueError, ArithmeticError, RecursionError)
+_UNFIT = (LookupError, TypeError, AttributeError)  # as PyYAML itself fails at `!!bool maybe`
+_TAG = "tag:yaml.org,2002:"
+_PYTHON = f"{_TAG}python/"
+_MERGE = f"{_TAG}merge"
 _BREAKS_YAML_CHANGES = ("\x85", "\u2028", "\u2029", "\ufeff")
 
 
 class _Loader(_SafeLoader):
     """A safe loader that knows the plain-data tags of stock vcrpy, and wants each key once."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        if len(mapping) != len(node.value):
-            self._refuse_repeated_keys(node)
-        return mapping
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._flat: set[int] = set()
 
-    def _refuse_repeated_keys(self, node: yaml.MappingNode) -> None:
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Of two blocks that a merge left, none may win; keys of `<<` are there to be replaced."""
+        own = [key for key, _ in node.value if key.tag != _MERGE]
+        super().flatten_mapping(node)
+        if id(node) not in self._flat:  # later its keys are also those that came with `<<`
+            self._flat.add(id(node))
+            self._refuse_repeated(own)
+
+    def _refuse_repeated(self, keys: list[yaml.Node]) -> None:
         lines: dict[Any, int] = {}
-        for key_node, _ in node.value:
-            if not node.start_mark.index <= key_node.start_mark.index < node.end_mark.index:
-                continue  # it came with `<<`
-            key, line = self.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+        for node in keys:
+            key, line = self.construct_object(node, deep=True), node.start_mark.line + 1
+            if not isinstance(key, Hashable):
+                continue  # no key at all: the error that follows says so
             if key in lines:
                 raise ValueError(
                     f"line {line}: the key {key!r:.80} stands in line {lines[key]} too; keep one"
@@ -57,16 +69,27 @@ def load_yaml(text: str) -> Any:
     """Read one YAML (or JSON) document as plain data.
 
     Raises:
-        SessionFormatError: no YAML, an unknown tag, a key that is there twice, or aliases that
-            multiply beyond measure.
+        SessionFormatError: no YAML, an unknown tag, a key that is there twice, aliases that
+            multiply beyond measure, or more than `MAX_DEPTH` levels.
     """
     try:
-        data = yaml.load(text, _Loader)  # noqa: S506 - a subclass of the safe loader
-    except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
-        raise SessionFormatError(f"expected a YAML file of plain data: {error}") from error
-    if "&" in text:  # without an anchor there is no alias
-        _check_size(data)
+        data, shared = read_events(_Loader(text), _MEANINGS)
+    except (*_WRONG, *_UNFIT):  # the safe loader reads it, or says what is wrong and where
+        data, shared = _loaded(text), True
+    if shared:
+        _check_extent(data)
     return data
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a subclass of the safe loader
+    except _WRONG as error:
+        raise SessionFormatError(f"expected a YAML file of plain data: {error}") from error
+    except _UNFIT as error:
+        raise SessionFormatError(
+            f"expected a YAML file of plain data: a value does not fit its tag ({error!r:.80})"
+        ) from error
 
 
 def dump_yaml(data: Any) -> str:
@@ -74,24 +97,31 @@ def dump_yaml(data: Any) -> str:
     return yaml.dump(data, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=_WIDTH)
 
 
-def _check_size(data: Any) -> None:
-    """Count what a document unfolds to, looking at every shared part once."""
-    too_many = _MAX_NODES + 1
-    sizes: dict[int, int] = {}
+def _check_extent(data: Any) -> None:
+    """Count what a document unfolds to and how deep, looking at every shared part once."""
+    endless = (_MAX_NODES + 1, 0)
+    extents: dict[int, tuple[int, int]] = {}
     stack = [data] if _is_part(data) else []
     while stack:
         node = stack[-1]
         inside = node.values() if isinstance(node, dict) else node
-        if id(node) not in sizes:
-            sizes[id(node)] = too_many  # until it is counted: what holds itself has no end
-            stack += [each for each in inside if _is_part(each) and id(each) not in sizes]
+        if id(node) not in extents:
+            extents[id(node)] = endless  # until it is counted: what holds itself has no end
+            stack += [each for each in inside if _is_part(each) and id(each) not in extents]
             continue
         stack.pop()
-        if sizes[id(node)] == too_many:
-            sizes[id(node)] = min(too_many, 1 + sum(sizes.get(id(each), 1) for each in inside))
-    if sizes.get(id(data)) == too_many:
+        if extents[id(node)] == endless:
+            parts = [extents.get(id(each), (1, 0)) for each in inside]
+            nodes = min(_MAX_NODES, sum(count for count, _ in parts)) + 1
+            extents[id(node)] = nodes, 1 + max((depth for _, depth in parts), default=0)
+    nodes, depth = extents.get(id(data), (1, 0))
+    if nodes > _MAX_NODES:
         raise SessionFormatError(
             f"the file unfolds to more than {_MAX_NODES:,} values: its aliases multiply"
+        )
+    if depth > MAX_DEPTH:
+        raise SessionFormatError(
+            f"expected at most {MAX_DEPTH} lists and mappings inside each other, got {depth}"
         )
 
 
@@ -130,16 +160,14 @@ def _dump_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text or len(text) > _WIDTH else None
     if any(each in text for each in _BREAKS_YAML_CHANGES):
         style = '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar(f"{_TAG}str", text, style=style)
 
 
 def _dump_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
     numbers = bool(items) and all(isinstance(each, int | float) for each in items)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=numbers)
+    return dumper.represent_sequence(f"{_TAG}seq", items, flow_style=numbers)
 
 
-_TAG = "tag:yaml.org,2002:"
-_PYTHON = f"{_TAG}python/"
 _Loader.add_constructor(f"{_TAG}int", _number(_Loader.construct_yaml_int))
 _Loader.add_constructor(f"{_TAG}float", _number(_Loader.construct_yaml_float))
 _Loader.add_constructor(_PYTHON + "str", _text)
@@ -149,3 +177,4 @@ _Loader.add_constructor(_PYTHON + "object/new:_io.BytesIO", _file_body)
 _Loader.add_constructor(_PYTHON + "object/apply:builtins.iter", _iterator_body)
 _Dumper.add_representer(str, _dump_text)
 _Dumper.add_representer(list, _dump_list)
+_MEANINGS = Meanings(_Loader(""))
