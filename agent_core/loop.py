@@ -76,7 +76,8 @@ class Run:
         shown = [each for each in agent.examples if isinstance(each, Message)]
         earlier = [each for each in history if each.role != "system"] or shown
         self.former = next((each for each in history if each.role == "system"), None)
-        self.messages = [Message("system", agent.system_prompt), *earlier]
+        self.system = agent.system_prompt
+        self.messages = [Message("system", self.system), *earlier]
         self.task = len(self.messages)
         self.steps: list[Step] = []
         self.usage = Usage()
@@ -94,7 +95,7 @@ class Run:
             protocol=agent.protocol,
             language=agent.language,
             tools=self.schemas,
-            system=agent.system_prompt,
+            system=self.system,
             limits=asdict(agent.limits),
         )
 
@@ -195,12 +196,23 @@ class Run:
         return reply, notes
 
     def _watch_stream(self) -> OnText:
-        """Stop reading once an action is complete, or the run is cancelled."""
+        """Stop reading once an action is complete, or the run is cancelled.
+
+        The first piece is read with the second: it may be the whole reply, and that is parsed.
+        """
         if self.agent.protocol == "native":
             return lambda _piece: self.cancel.is_set()
-        scanner = ReplyScanner(tools=self.schemas, protocol=self.agent.protocol)
+        first: str | None = None
+        scanner: ReplyScanner | None = None
 
         def on_text(piece: str) -> bool:
+            nonlocal first, scanner
+            if first is None:
+                first = piece
+                return self.cancel.is_set()
+            if scanner is None:
+                scanner = ReplyScanner(tools=self.schemas, protocol=self.agent.protocol)
+                scanner.feed(first)
             scanner.feed(piece)
             return scanner.complete or self.cancel.is_set()
 

@@ -35,7 +35,7 @@ class RunState(BaseModel):
         'a cat'
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # most runs save none
 
     version: Literal[1] = 1
     system: str

@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -20,6 +21,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S10
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_DECODED = 256 * 1024 * 1024  # bytes a compressed body may grow to
 _EXACT_FLOAT = 2**53
+_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def json_body(body: bytes) -> JsonValue:
         return None
 
 
+@lru_cache(maxsize=256)
 def canonical_url(url: str) -> str:
     """One spelling for the same address: loopback names, default ports, order of the query."""
     try:
@@ -112,9 +115,7 @@ def canonical_json(value: JsonValue) -> str:
 
     The order of lists does, and so does the type: `7`, `"7"` and `true` are three values.
     """
-    return json.dumps(
-        _plain_numbers(value), ensure_ascii=False, sort_keys=True, separators=(",", ":")
-    )
+    return _canonical.encode(_plain_numbers(value))
 
 
 def without_empty_defaults(body: JsonValue) -> JsonValue:

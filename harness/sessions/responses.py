@@ -25,6 +25,7 @@ from harness.sessions.clocks import ReplayClock
 from harness.sessions.exchange import Response
 from harness.sessions.format import ErrorKind, Take
 
+_ADAPTER = HTTPAdapter()  # never sends: it knows how a response is put together
 _TRANSPORT_HEADERS = {"transfer-encoding", "content-encoding", "content-length", "connection"}
 
 
@@ -52,7 +53,7 @@ def build_response(
         request_method=prepared.method,
         request_url=prepared.url,
     )
-    return HTTPAdapter().build_response(prepared, raw)
+    return _ADAPTER.build_response(prepared, raw)
 
 
 def transport_error(
