@@ -12,7 +12,8 @@ from collections.abc import Callable
 from threading import Lock
 from urllib.parse import quote, quote_plus
 
-from agent_core.secret_shapes import MASK, is_secret_name, merged, replaced, shaped
+from agent_core.secret_names import is_secret_name
+from agent_core.secret_shapes import MASK, merged, replaced, shaped
 from agent_core.spellings import find_spelled
 
 _SHORTEST = 6  # masking every "abc" would make texts unreadable and hide nothing

@@ -1,4 +1,4 @@
-"""What secrets look like: the names of their keys, their shapes, and both inside base64.
+"""What secrets look like: their shapes, as they are and inside base64.
 
 The one table: `agent_core.scrub` hides what is surely a secret from errors and observations, and
 `harness.redact` whatever may be one from what is kept. Every pattern is linear: it begins with a
@@ -12,60 +12,9 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 MASK = "***"
 """What stands in the place of a secret."""
-
-_STRONG = {
-    "password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials",
-    "authorization", "apikey", "cookie", "密码", "口令", "密钥",
-}  # fmt: skip
-# As the last word; these name harmless things too: a token may be a piece of text.
-_WEAK = {"token", "auth", "jwt", "bearer", "signature", "sig", "令牌"}
-_KEY_OWNERS = {
-    "api", "access", "private", "secret", "signing", "encryption", "account", "subscription",
-    "session", "auth", "ssh",
-}  # fmt: skip
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
-# Written as one word: `awssecret`, `dbpassword`, `awssecretaccesskey`, `authtoken`, 数据库密码.
-_GLUED = re.compile(
-    r"[a-z]+(?:password|passwd|passphrase|secret|credential|(?:api|access|secret|private)key)s?"
-    r"|[^\x00-\x7f]+(?:密码|口令|密钥)"
-)
-_GLUED_WEAK = re.compile(
-    r"(?:auth|access|refresh|session|bearer|api|user|bot)token|[^\x00-\x7f]+令牌"
-)
-
-_LIKE_A_TOKEN = re.compile(r"(?:\w{1,16} )?\S{8,}")
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a value under this key, header or variable is a secret.
-
-    >>> [is_secret_name(n) for n in ("X-Api-Key", "hfToken", "max_tokens", "token_limit")]
-    [True, True, False, False]
-    """
-    words = [word.lower() for word in _WORDS.findall(name)]
-    return _names_strongly(words) or _names_weakly(words)
-
-
-def is_secret_value(name: str, value: str) -> bool:
-    """Whether a text under this name is a secret; under a weak one only what looks like one."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if _names_strongly(words):
-        return True
-    return _names_weakly(words) and bool(_LIKE_A_TOKEN.fullmatch(value))
-
-
-def _names_strongly(words: list[str]) -> bool:
-    if _STRONG.intersection(words) or any(map(_GLUED.fullmatch, words)):
-        return True
-    return any(a in _KEY_OWNERS and b == "key" for a, b in pairwise(words))
-
-
-def _names_weakly(words: list[str]) -> bool:
-    return bool(words) and (words[-1] in _WEAK or bool(_GLUED_WEAK.fullmatch(words[-1])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +37,21 @@ _PREFIXES = (
     "sk-", "sk_live_", "sk_test_", "rk_live_", "pk_live_", "hf_", "gsk_", "ghp_", "gho_", "ghu_",
     "ghs_", "ghr_", "github_pat_", "glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xapp-",
     "npm_", "pypi-", "dop_v1_", "xai-", "nvapi-", "tvly-", "r8_", "lsv2_", "pplx-", "whsec_",
-    "shpat_", "jina_", "pcsk_", "dckr_pat_", "sntrys_", "lin_api_", "figd_",
+    "shpat_", "jina_", "pcsk_", "dckr_pat_", "sntrys_", "lin_api_", "figd_", "sbp_", "ntn_", "pul-",
 )  # fmt: skip
 _ANY_PREFIX = "|".join(_PREFIXES)
 _KEY = (
     r"(?:(?:api|access|private|secret|signing|encryption|account|session|auth)[_\- ]?key"
-    r"|passwords?|passwd|passphrase|pwd|secret|credentials?|密码|口令|密钥)"
+    r"|pass(?:words?|wd|phrase|code)|pwd|secret|credentials?|密码|口令|密钥)"
 )
-_WEAK_KEY = r"(?:token|令牌|jwt|(?<![A-Za-z])auth|(?<![A-Za-z])sig(?:nature)?|(?<=[?&])key)"
-_SEPARATOR = r"\\{0,8}[\"'`]?\s{0,8}(?:=>|[=:：]|%3[Dd]|%3[Aa]|是)\s{0,8}+"
+_KEY_BEGINS = (
+    "api", "access", "private", "secret", "signing", "encryption", "account", "session", "auth",
+    "pass", "pwd", "credential", "密码", "密钥", "口令",
+)  # fmt: skip
+_WEAK_KEY = r"(?:token|令牌|jwt|(?<![A-Za-z])(?:auth|pass|sig(?:nature)?)|(?<=[?&])key)"
+_SEPARATOR = (
+    r"\\{0,8}[\"'`]?\s{0,8}(?:=>|->|[=:：＝]|%3[Dd]|%3[Aa]|[是为為])\s{0,8}+(?:&(?:quot|#3[49]);)?"
+)
 _NEW = rf"(?!{re.escape(MASK)})"  # what has been replaced is not replaced again
 # A value in quotes ends at the same quotes; the last two stand inside an escaped string.
 _QUOTED = (
@@ -168,13 +123,12 @@ _SHAPES = (
         unsure=True,
     ),
     _Shape(
-        ("api", "access", "private", "secret", "signing", "encryption", "account", "session",
-         "auth", "pass", "pwd", "credential", "密码", "密钥", "口令"),
+        _KEY_BEGINS,
         re.compile(rf"(?i:{_KEY}){_SEPARATOR}{_QUOTED}|(?P<bare>{_BARE}{{4,}}))"),
         unsure=True,
     ),
     _Shape(
-        ("token", "jwt", "auth", "sig", "key", "令牌"),
+        ("token", "jwt", "auth", "pass", "sig", "key", "令牌"),
         # In prose (`token: expected`) these are ordinary words: there a secret has a digit.
         re.compile(
             rf"(?i:{_WEAK_KEY}){_SEPARATOR}(?:\\{{0,8}}[\"'](?P<quoted>{_BARE}{{8,}})"
@@ -188,9 +142,26 @@ _SHAPES = (
             r"(?P<secret>[^<>\s][^<>]{3,200})</"
         ),
     ),
+    _Shape(  # a list, or an object that holds the value beside other things
+        _KEY_BEGINS,
+        re.compile(
+            rf"(?i:{_KEY})s?{_SEPARATOR}(?:\[\s{{0,4}}(?P<listed>[\"']"
+            rf"(?=[^\"']{{0,99}}\d)[^\s\"']{{6,}}[\"'][^\[\]{{}}]{{0,400}})\]"
+            rf"|\{{[^{{}}\[\]]{{0,100}}?\\{{0,8}}[\"'](?:value|secret|key|token|data)"
+            rf"{_SEPARATOR}{_QUOTED}))"
+        ),
+    ),
+    _Shape(  # what people say: the password hunter2pw88 was refused
+        ("pass", "api", "access", "secret", "密码", "口令"),
+        re.compile(
+            r"(?i:(?:passwords?|passwd|passphrase|(?:api|access|secret)[_\- ]?key)(?:[ ]provided)?"
+            r"|密码|口令):?[ \t|]{1,4}[\"'“‘]?(?!https?:)(?=[^\s\"']{0,99}\d)"
+            r"(?=[^\s\"']{0,99}[A-Za-z])(?P<told>[^\s\"'`,;&<>(){}\[\]\\，。；、“”‘’]{8,})"
+        ),
+    ),
     _Shape(  # arguments of a command
         ("-u ", "--user ", "--user="),
-        re.compile(r"(?<![\w\-])(?:-u|--user)[ =](?P<secret>[^\s:/'\"]{1,64}:[^\s'\"]{4,})"),
+        re.compile(r"(?<![\w\-])(?:-u|--user)[ =][\"']?(?P<secret>[^\s:/'\"]{1,64}:[^\s'\"]{4,})"),
     ),
     _Shape(
         ("--",),
@@ -199,12 +170,27 @@ _SHAPES = (
         ),
         unsure=True,
     ),
-    _Shape(  # {"name": "Authorization", "value": …}
-        ('"name', '"key'),
+    _Shape(
+        ("mysql", "mariadb", "sshpass", "mongo", "docker login", "redis-cli"),
         re.compile(
-            rf"(?i:\"(?:name|key)\\{{0,8}}\"\s{{0,4}}:\s{{0,4}}\\{{0,8}}\"[^\"\\]{{0,60}}?"
-            rf"(?:{_KEY}|{_WEAK_KEY}|authorization|cookie)[^\"\\]{{0,20}}\\{{0,8}}\"\s{{0,4}},"
-            rf"\s{{0,4}}\\{{0,8}}\"value){_SEPARATOR}{_QUOTED})"
+            r"(?:(?:mysql|mariadb)[^\n|;&]{0,200}?[\s\"']-p|sshpass[^\n|;&]{0,40}?[\s\"']-p"
+            r"[\s\"',]{0,4}|(?:mongo|docker[ ]login)[^\n|;&]{0,200}?[\s\"']-p[\s\"',]{1,4}"
+            rf"|redis-cli[^\n|;&]{{0,200}}?[\s\"']-a[\s\"',]{{1,4}})(?P<secret>(?!-){_BARE}{{4,}})"
+        ),
+    ),
+    _Shape(  # ("X-Api-Key", …), ["--password", …]
+        ("('", '("', "(b'", '(b"', "'--", '"--'),
+        re.compile(
+            rf"(?:\(b?[\"'][^\"'\n]{{0,60}}?|[\"']--[\w\-]{{0,40}}?)"
+            rf"(?i:{_KEY}|token|authorization|cookie)[\"'],\s{{0,4}}b?{_QUOTED})"
+        ),
+    ),
+    _Shape(  # {"name": "Authorization", "value": …}, <add key="ApiKey" value="…"/>
+        ('"name', '"key', "'name", "'key", " name=", " key="),
+        re.compile(
+            rf"(?i:[\"' ](?:name|key)\\{{0,8}}[\"']?\s{{0,4}}[:=]\s{{0,4}}\\{{0,8}}[\"']"
+            rf"[^\"'\\]{{0,60}}?(?:{_KEY}|{_WEAK_KEY}|authorization|cookie)[^\"'\\]{{0,20}}"
+            rf"\\{{0,8}}[\"']\s{{0,4}},?\s{{0,4}}\\{{0,8}}[\"']?value){_SEPARATOR}{_QUOTED})"
         ),
     ),
     _Shape(

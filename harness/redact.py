@@ -20,15 +20,8 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 from agent_core.scrub import hear_of_secrets, register_secret
-from agent_core.secret_shapes import (
-    MASK,
-    encoded,
-    is_secret_name,
-    is_secret_value,
-    merged,
-    replaced,
-    shaped,
-)
+from agent_core.secret_names import is_secret_name, is_secret_value
+from agent_core.secret_shapes import MASK, encoded, merged, replaced, shaped
 from agent_core.spellings import find_spelled
 
 MAX_DEPTH = 200

@@ -13,7 +13,8 @@ from itertools import accumulate, pairwise
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from agent_core.messages import JsonValue
-from agent_core.secret_shapes import MASK, is_secret_name
+from agent_core.secret_names import is_secret_name
+from agent_core.secret_shapes import MASK
 from harness.redact import redactor
 from harness.sessions.exchange import Headers, Request, Response
 

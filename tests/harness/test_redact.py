@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_core.scrub import scrub
-from agent_core.secret_shapes import MASK, is_secret_name
+from agent_core.secret_names import is_secret_name
+from agent_core.secret_shapes import MASK
 from harness.redact import (
     Redactor,
     redactor,
