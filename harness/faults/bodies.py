@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
 
@@ -21,6 +22,11 @@ class Body:
 
     response: Response
     sizes: tuple[int, ...] = ()
+
+    def chunks(self) -> list[bytes]:
+        """The body in these chunks."""
+        ends = accumulate(self.sizes, initial=0)
+        return [self.response.body[start:end] for start, end in pairwise(ends)]
 
 
 def with_reply(recorded: Response, reply: Reply, api: Api, rng: Random) -> Body:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,6 +57,14 @@ def is_fact(request: Request) -> bool:
     return route_of(request.url) in FACTS
 
 
+@dataclass(frozen=True, slots=True)
+class _Detour:
+    """What a wrong reply brought into a history: so many messages, in the place of `instead`."""
+
+    length: int
+    instead: Sequence[JsonObject] = ()
+
+
 class Cursor:
     """One session: which of its requests have been answered, and which is next."""
 
@@ -66,6 +75,7 @@ class Cursor:
         self.requests = [same_form(_request(file, take)) for take in self.takes]
         self.used = [is_fact(request) for request in self.requests]
         self.early: list[tuple[int, int]] = []
+        self._detours: dict[int, _Detour | None] = {}
         self._keys = [canonical_key(each) for each in self.requests]
         self._places: defaultdict[bytes, list[int]] = defaultdict(list)
         for number, key in enumerate(self._keys):
@@ -95,6 +105,31 @@ class Cursor:
         if expected is not None and expected < number and not self._together(expected, number):
             self.early.append((number, expected))
         self.used[number] = True
+        for each, detour in self._detours.items():
+            self._detours[each] = detour or _Detour(0)  # its history is as recorded
+
+    def mislead(self, number: int) -> None:
+        """Note that a request is answered wrongly: what follows need not be as recorded."""
+        self.answer(number)
+        self._detours[number] = None
+
+    def without_detours(self, form: Request) -> Request | None:
+        """A request without what wrong replies have brought into it; None where none has.
+
+        A client that did as recorded all the same has another message of the assistant in its
+        history, and goes on. Any other asks again, after whatever it has to say of it, and gets
+        the recorded reply, as if the model corrected itself.
+        """
+        messages = _messages(form)
+        for number, detour in sorted(self._detours.items()):
+            own = _messages(self.requests[number])
+            if messages[: len(own)] != own:
+                return None
+            rest = messages[len(own) :]
+            if detour is None:
+                return self._begin_detour(number, own, rest, form)
+            messages = [*own, *detour.instead, *rest[detour.length :]]
+        return _with_messages(form, messages) if self._detours else None
 
     def forget(self, key: bytes) -> None:
         """Let requests of this key be answered again."""
@@ -123,6 +158,24 @@ class Cursor:
         one.serve(form)
         session = self.file.session
         return drift_of(one, recorded_tools=session.tools if session is not None else ())
+
+    def _begin_detour(
+        self, number: int, own: Sequence[JsonObject], rest: Sequence[JsonObject], form: Request
+    ) -> Request | None:
+        """What is asked first after a wrong reply, whose own request had the messages `own`."""
+        at = len(own)
+        for place in range(number + 1, len(self.requests)):
+            later = _messages(self.requests[place])
+            if later[:at] == own and later[at + 1 :] == rest[1:] != []:
+                key = canonical_key(_with_messages(form, later))
+                if key == self._keys[place] and not self.used[place]:
+                    self._detours[number] = _Detour(1, later[at : at + 1])
+                    return self.requests[place]
+        if canonical_key(_with_messages(form, own)) != self._keys[number]:
+            return None
+        self._detours[number] = _Detour(len(rest))
+        self.used[number] = False
+        return self.requests[number]
 
     def _together(self, one: int, other: int) -> bool:
         first, second = self.takes[one], self.takes[other]
@@ -186,3 +239,10 @@ def _messages(form: Request) -> list[JsonObject]:
     body = json_body(form.body)
     messages = body.get("messages") if isinstance(body, dict) else None
     return messages if isinstance(messages, list) else []
+
+
+def _with_messages(form: Request, messages: Sequence[JsonObject]) -> Request:
+    body = json_body(form.body)
+    assert isinstance(body, dict)  # it has had messages
+    body = canonical_json({**body, "messages": [*messages]}).encode(errors="replace")
+    return replace(form, body=body)

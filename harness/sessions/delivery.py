@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from threading import Event
 from urllib.parse import urlsplit
 
-from agent_core.messages import JsonObject
+from agent_core.messages import JsonObject, Reply
 from harness import faults
+from harness.faults.bodies import with_reply
 from harness.faults.transport import spoiled
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import read_request, read_response
@@ -88,6 +90,17 @@ class Delivery:
         if "Retry-After" in headers:
             headers["Retry-After"] = str(_RETRY_AFTER)
         return faults.Response(comes.response.status, comes.response.body, headers)
+
+    def misspoken(
+        self, reply: Reply, file: SessionFile, take: Take, asked: Request
+    ) -> faults.Response:
+        """Another reply instead of that of a take, in the form that is asked for."""
+        form, api = _form(file, take, asked), api_of(asked.url) or "ollama"
+        body = with_reply(form.response, reply, api, Random(0))  # noqa: S311 - where it is cut
+        headers, status = _headers(form.response), form.response.status
+        if not body.sizes:
+            return faults.Response(status, body.response.body, headers)
+        return faults.Response(status, headers=headers, chunks=body.chunks())
 
     def _paced(self, chunks: Sequence[bytes], times: Sequence[float]) -> Iterator[bytes]:
         passed = 0.0

@@ -142,7 +142,7 @@ def _decision(reply: Reply, session: Session, known: _Known, where: str) -> Iter
 
 def _calls(each: _Round, where: str) -> Iterator[Found]:
     """Native calls of an agent that is not ours; their tools stand in the request."""
-    described = _described(each.body)
+    described = described_tools(each.body)
     if not described:
         return
     reply = each.reply
@@ -157,7 +157,7 @@ def _calls(each: _Round, where: str) -> Iterator[Found]:
             yield from _arguments(action, described[action.name], where)
 
 
-def _described(body: JsonObject) -> dict[str, JsonObject]:
+def described_tools(body: JsonObject) -> dict[str, JsonObject]:
     """The tools of a request, by name, with their schemas."""
     tools = body.get("tools")
     functions = [

@@ -13,7 +13,9 @@ from pathlib import Path
 from threading import Lock
 
 from agent_core.errors import ConfigError
+from agent_core.messages import Reply
 from harness.faults import Received, Response
+from harness.faults.replies import REPLY_FAULTS
 from harness.faults.transport import HTTP_FAULTS
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
@@ -25,9 +27,10 @@ from harness.sessions.exchange import Request, canonical_key, decoded_body
 from harness.sessions.facts import answer_fact
 from harness.sessions.format import SessionFile
 from harness.sessions.loopback import NamedServer
+from harness.sessions.misspoken import misspoken_reply
 from harness.sessions.refusals import Refusal, Verdict, conflict, nearest, refusal_of
 
-_FAULTS = {fault.code: fault for fault in HTTP_FAULTS}
+_FAULTS = {fault.code: fault for fault in (*HTTP_FAULTS, *REPLY_FAULTS)}
 _ORDER = re.compile(r"(?:(?P<number>[1-9]\d*):)?(?P<code>.+)")
 
 
@@ -46,9 +49,10 @@ class SessionServer(NamedServer):
         borders: where streams are cut into chunks.
         faults: of HTTP, such as `2:cut` for the second request of a session, or `500` for
             every one. Each strikes a request once, before its reply; one that lasts, always.
+            Or of the reply, such as `1:unknown-tool`, which comes instead of it.
 
     Raises:
-        ConfigError: a pace outside 0…1, or no fault that is known.
+        ConfigError: a pace outside 0…1, or a fault that is not known or can strike nowhere.
         OSError: the port is taken.
     """
 
@@ -68,6 +72,8 @@ class SessionServer(NamedServer):
         self._repeat = repeat
         self._orders = [_order(each) for each in faults]
         self._struck: set[tuple[str, int, str]] = set()
+        for place, code in self._orders:
+            self._see_that_it_strikes(place, code)
         self._answered = 0
         self._refused: dict[bytes, Refusal] = {}
         self._lock = Lock()
@@ -113,15 +119,20 @@ class SessionServer(NamedServer):
             if found is not None and not is_fact:
                 cursor, number = found
                 fault = self._fault(cursor, number)
-                if fault is None:
+                if fault is not None and _FAULTS[fault].group == "reply":
+                    cursor.mislead(number)
+                elif fault is None:
                     cursor.answer(number)
                     self._answered += 1
         if found is None:
             return answer_fact(route_of(form.url), received, cursors)
         file, take = found[0].file, found[0].takes[found[1]]
-        if fault is not None:
-            return self._delivery.fault(fault, file, take, asked)
-        return self._delivery.reply(file, take, asked)
+        if fault is None:
+            return self._delivery.reply(file, take, asked)
+        wrong = _wrong_reply(fault, file, found[1])
+        if wrong is not None:
+            return self._delivery.misspoken(wrong, file, take, asked)
+        return self._delivery.fault(fault, file, take, asked)
 
     def _find(self, form: Request, cursors: Sequence[Cursor]) -> tuple[Cursor, int] | None:
         """The recorded request that this is."""
@@ -134,17 +145,36 @@ class SessionServer(NamedServer):
             for cursor in cursors:
                 cursor.forget(key)
             found = _best(key, cursors)
-        return found or _but_for_times(form, cursors)
+        return found or _after_detours(form, cursors) or _but_for_times(form, cursors)
 
     def _fault(self, cursor: Cursor, number: int) -> str | None:
         """The fault whose turn it is at this request."""
         for place, code in self._orders:
             strikes = (cursor.name, number, code)
-            if place in {None, number} and strikes not in self._struck:
-                if not _FAULTS[code].lasting:
-                    self._struck.add(strikes)
-                return code
+            if place not in {None, number} or strikes in self._struck:
+                continue
+            if _FAULTS[code].group == "reply" and not _wrong_reply(code, cursor.file, number):
+                continue
+            if not _FAULTS[code].lasting:
+                self._struck.add(strikes)
+            return code
         return None
+
+    def _see_that_it_strikes(self, place: int | None, code: str) -> None:
+        """A fault that can strike nowhere would be a test that tests nothing."""
+        places = (
+            (cursor.file, number)
+            for cursor in self._cursors.values()
+            for number in range(len(cursor.takes))
+            if place in {None, number}
+        )
+        if _FAULTS[code].group == "http":
+            strikes = any(places)
+        else:
+            strikes = any(_wrong_reply(code, *each) for each in places)
+        if not strikes:
+            what = "any request" if place is None else f"request {place + 1}"
+            raise ConfigError(f"the fault {code!r} cannot strike {what}: {_FAULTS[code].about}")
 
 
 def serve(
@@ -206,6 +236,23 @@ def _best(key: bytes, cursors: Sequence[Cursor]) -> tuple[Cursor, int] | None:
     places = [(each, place) for each in cursors if (place := each.find(key)) is not None]
     places.sort(key=lambda found: found[0].expected != found[1])
     return places[0] if places else None
+
+
+def _after_detours(form: Request, cursors: Sequence[Cursor]) -> tuple[Cursor, int] | None:
+    """Where a conversation goes on that a wrong reply has led astray."""
+    for cursor in cursors:
+        straight = cursor.without_detours(form)
+        if straight is not None:
+            found = _best(canonical_key(straight), [cursor]) or _but_for_times(straight, [cursor])
+            if found is not None:
+                return found
+    return None
+
+
+def _wrong_reply(code: str, file: SessionFile, number: int) -> Reply | None:
+    if _FAULTS[code].group != "reply":
+        return None
+    return misspoken_reply(code, file, number)
 
 
 def _but_for_times(form: Request, cursors: Sequence[Cursor]) -> tuple[Cursor, int] | None:

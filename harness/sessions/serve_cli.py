@@ -37,7 +37,8 @@ _POLL = 0.5  # seconds; a wait without end would not see Ctrl-C on every platfor
 @click.option("--fault", "faults", multiple=True, metavar="[N:]CODE",
               help="Fail request N of a session, or every one, once before its reply: 429, 500, "
                    "html, cut, short, reset, timeout, wrong-type; always: 404, 429-stays, "
-                   "500-stays.")  # fmt: skip
+                   "500-stays. Or a fault of the reply instead of it, as in a sweep: empty, "
+                   "unknown-tool, J4, …")  # fmt: skip
 @click.option("--once", is_flag=True,
               help="Answer each recorded request once; fail if any was not sent.")  # fmt: skip
 @json_option
@@ -53,6 +54,7 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
       agentrig serve cassettes/weather-zh.yaml --port 11435 --pace 1
       agentrig serve cassettes/weather-zh.yaml --once --json
       agentrig serve cassettes/weather-zh.yaml --borders mid-utf8 --fault 2:cut
+      agentrig serve cassettes/weather-zh.yaml --fault 1:unknown-tool
     """
     with exit_codes():
         files = session_files(paths)
