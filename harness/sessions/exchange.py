@@ -118,6 +118,11 @@ def canonical_json(value: JsonValue) -> str:
     return _canonical.encode(_plain_numbers(value))
 
 
+def same_json(one: JsonValue, other: JsonValue) -> bool:
+    """Whether two values have the same canonical spelling; most are spelled the same anyway."""
+    return json.dumps(one) == json.dumps(other) or canonical_json(one) == canonical_json(other)
+
+
 def without_empty_defaults(body: JsonValue) -> JsonValue:
     """Leave out what some clients send and others do not, such as `"tools": []`."""
     if not isinstance(body, dict):

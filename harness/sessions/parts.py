@@ -15,6 +15,7 @@ from harness.sessions.exchange import (
     canonical_json,
     canonical_url,
     json_body,
+    same_json,
     without_empty_defaults,
 )
 from harness.sessions.format import ToolDefinition
@@ -145,8 +146,9 @@ def compare_tools(old: Sequence[ToolDefinition], new: Sequence[ToolDefinition]) 
         found += _changed(
             "description", f"description of tool `{name}`", was.description, now.description, name
         )
-        schemas = canonical_json(was.parameters), canonical_json(now.parameters)
-        found += _changed("schema", f"schema of tool `{name}`", *schemas, name)
+        if not same_json(was.parameters, now.parameters):
+            schemas = canonical_json(was.parameters), canonical_json(now.parameters)
+            found += _changed("schema", f"schema of tool `{name}`", *schemas, name)
     for name, now in after.items():
         if name not in before:
             found.append(Difference("tool", f"tool `{name}` is new", None, now.description, name))

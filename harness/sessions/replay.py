@@ -20,7 +20,7 @@ from harness.sessions.clocks import ReplayClock, seeded
 from harness.sessions.crosscheck import cross_check
 from harness.sessions.drift import drift_of
 from harness.sessions.errors import SessionFormatError
-from harness.sessions.format import Session, SessionFile
+from harness.sessions.format import GoldenTurn, Session, SessionFile
 from harness.sessions.player import Player, replay_session
 from harness.sessions.record import history_of, tool_definitions
 from harness.sessions.session_report import Report
@@ -130,8 +130,7 @@ class _Replay:
     ) -> Report:
         """Run every turn and judge."""
         agent = self._agent(factory, observers)
-        results = self._run(agent)
-        golden = [golden_turn(result) for result in results]
+        results, golden = self._run(agent)
         ways = (*divergences(self.session.trajectory, golden), *miscounts(results))
         tools = tool_definitions(agent)
         drift = drift_of(
@@ -178,20 +177,20 @@ class _Replay:
                 changes["catalogue"] = agent.catalogue.with_retriever(taped)
         return agent.replace(clock=self.clock, **changes)
 
-    def _run(self, agent: Agent) -> list[RunResult]:
+    def _run(self, agent: Agent) -> tuple[list[RunResult], list[GoldenTurn]]:
         results: list[RunResult] = []
+        golden: list[GoldenTurn] = []
         with seeded(self.session.seed):
             for turn in self.session.turns:
-                history = results[-1].messages if results else history_of(turn)
-                result = agent.run(turn.question, history, cancel=self.cancel)
-                results.append(result)
-                if self.mode == "strict" and self._went_another_way(result, len(results)):
+                if self.mode == "strict" and self._went_another_way(golden):
                     break
-        return results
+                history = results[-1].messages if results else history_of(turn)
+                results.append(agent.run(turn.question, history, cancel=self.cancel))
+                golden.append(golden_turn(results[-1]))
+        return results, golden
 
-    def _went_another_way(self, result: RunResult, turn: int) -> bool:
-        recorded = self.session.trajectory[turn - 1 : turn]
-        ways = divergences(recorded, [golden_turn(result)])
+    def _went_another_way(self, golden: list[GoldenTurn]) -> bool:
+        ways = divergences(self.session.trajectory[: len(golden)], golden)
         return self.cancel.is_set() or any(each.parts for each in ways)
 
 

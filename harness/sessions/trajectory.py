@@ -21,7 +21,7 @@ from agent_core.messages import (
 )
 from harness.plain import counted
 from harness.redact import redactor
-from harness.sessions.exchange import canonical_json
+from harness.sessions.exchange import canonical_json, same_json
 from harness.sessions.format import GoldenAction, GoldenStep, GoldenTurn
 
 _SHOWN = 100  # characters of an answer or of arguments in a sentence
@@ -153,7 +153,14 @@ def first_divergence(
 
 def same_decision(old: GoldenStep, new: GoldenStep) -> bool:
     """Whether two steps decided the same: key order and `1.0` for `1` do not count."""
-    return old.decision == new.decision and _calls(old) == _calls(new)
+    return (
+        old.decision == new.decision
+        and len(old.actions) == len(new.actions)
+        and all(
+            was.tool == now.tool and same_json(was.arguments, now.arguments)
+            for was, now in zip(old.actions, new.actions, strict=True)
+        )
+    )
 
 
 def _compare_turn(turn: int, old: GoldenTurn, new: GoldenTurn) -> Iterator[Divergence]:
@@ -173,7 +180,7 @@ def _compare_turn(turn: int, old: GoldenTurn, new: GoldenTurn) -> Iterator[Diver
         yield Divergence(turn, None, "stop_reason", _ending(old), _ending(new))
     elif old.answer != new.answer:
         yield Divergence(turn, None, "answer", _short(old.answer), _short(new.answer))
-    elif old.data is not None and canonical_json(old.data) != canonical_json(new.data):
+    elif old.data is not None and not same_json(old.data, new.data):
         was, now = (f"the data {canonical_json(each.data):.{_SHOWN}}" for each in (old, new))
         yield Divergence(turn, None, "data", was, now)
 
