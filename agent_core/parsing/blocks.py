@@ -44,7 +44,7 @@ def past_block(text: str, first: int) -> int:
     A block that is never closed runs to the end: the reply may have been cut inside it.
     """
     char = text[first]
-    if char == ">":
+    if char in ">|":  # a quotation; the second is how tool results are quoted
         return next_line(text, first)
     if char in _OPENING and label_at(text, first + 1) is not None:
         end = text.find(_OPENING[char], first + 1)
