@@ -221,6 +221,9 @@ class Run:
     def _parse(self, reply: Reply) -> ParsedReply:
         with scope(ParseStarted(reply, self.agent.protocol)) as parse:
             parsed = self.agent.parser.parse(reply, self.schemas)
+            schema = self.agent.answer_schema
+            if schema is not None and reply.finish_reason != "length":
+                parsed = schema.recognised(parsed, self.agent.language)
             parse.end(ParseEnded(parsed))
         return parsed
 

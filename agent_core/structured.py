@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import BaseModel, ValidationError
@@ -131,6 +131,21 @@ class AnswerSchema:
         found_or_not = fits or problem
         assert found_or_not is not None
         return found_or_not
+
+    def recognised(self, parsed: ParsedReply, language: Language) -> ParsedReply:
+        """A reply that is one JSON value that fits, and nothing else, as the answer that it is."""
+        decision = parsed.decision
+        if not isinstance(decision, FinalAnswer) or decision.labelled:
+            return parsed
+        try:
+            read = loads_tolerant(decision.text, ended=False)
+        except JsonDamage:
+            return parsed
+        alone = not decision.text[read.end :].strip(" \t\r\n`")
+        whole = alone and isinstance(read.value, dict | list)
+        if not whole or not isinstance(self._checked(read, language), Data):
+            return parsed
+        return replace(parsed, decision=replace(decision, labelled=True))
 
     def _checked(self, read: TolerantJson, language: Language) -> Data | FormatError:
         value, changes = coerce(self._validator, read.value)

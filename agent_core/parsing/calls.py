@@ -248,8 +248,10 @@ def _decoded(
 def plain_arguments(name: str, text: str, tools: Toolset, log: RepairLog, at: int) -> JsonObject:
     """Plain text as the only argument, where the schema leaves no doubt which one it is."""
     parameter = tools.plain_parameter(name)
-    placeholder = _PLACEHOLDER.fullmatch(text.strip()) or text.strip() == parameter
-    if parameter is None or placeholder or _STRUCTURE.match(text) or tools.keyed(name, text):
+    words = text.strip()
+    cut = words[:1] == '"' and words.count('"') % 2
+    unsaid = cut or words == parameter or _PLACEHOLDER.fullmatch(words)
+    if parameter is None or unsaid or _STRUCTURE.match(text) or tools.keyed(name, text):
         raise Refusal(
             "bad_arguments",
             f"expected an object with the arguments of {name}, got {snippet(text)!r}",

@@ -29,7 +29,7 @@ _PAST = (
     r"|本来|原本|上次|(?:已经|之前)(?:执行|调用|运行)"
 )
 _SPOKEN = f"{_DENIED}|{_CITED}|{_CONDITIONAL}|{_PAST}"
-_ANNOUNCED = re.compile(rf"(?:{_SPOKEN})[^.。:：！!?？\n]{{0,20}}+\s*+[:：]\s*+\Z", re.IGNORECASE)
+_ANNOUNCED = re.compile(rf"(?:{_SPOKEN})[^.。:：！!?？\n]{{0,20}}+\s*+[:：]\Z", re.IGNORECASE)
 _SPOKEN_OF = re.compile(
     rf"(?:{_SPOKEN})[^.。！!?？;；\n]{{0,40}}+\Z|\A\s*+(?:#|//|--)", re.IGNORECASE
 )
@@ -61,7 +61,8 @@ _LINE = 300  # characters of its line before a call
 
 def announces_quotation(text: str, line: int) -> bool:
     """Whether what stands right before `line` ends in words such as "the text says:"."""
-    return _ANNOUNCED.search(text[max(0, line - _BEFORE) : line]) is not None
+    words = text[max(0, line - _BEFORE) : line].rstrip()
+    return words[-1:] in (":", "：") and _ANNOUNCED.search(words) is not None
 
 
 def speaks_of(words: str) -> bool:

@@ -139,8 +139,8 @@ def label_at(text: str, pos: int) -> Label | None:
     Whether a label without a colon counts is for the caller to say: it may be a word of prose.
     """
     found = _LABEL.match(text, pos)
-    if found is None:
-        return None
+    if found is None or (found["bracket"] == "「" and found["unbracket"] != "」"):
+        return None  # no label, or a quotation
     index = int(str(found.lastgroup)[1:]) if str(found.lastgroup)[0] == "w" else _which(found)
     kind, strong, language, _ = _WORDS[index]
     bold = found["bold"] if not found["bold_before"] else ""

@@ -20,6 +20,7 @@ _THINKING = (
         for right in ("", " ")
     }
     | {f"<{name}>": f"</{name}>" for name in _NAMES}
+    | {f"<|{name}|>": f"<|/{name}|>" for name in _WORDS}
     | {
         "[THINK]": "[/THINK]",
         "◁think▷": "◁/think▷",

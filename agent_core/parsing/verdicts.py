@@ -84,6 +84,8 @@ class Verdicts:
             return thinking
         if takes_back(text[found.end : min(cut.pos, found.end + _SAID_AFTER)]):
             raise Refusal("ambiguous", "the words after the call take it back")
+        if cut.kind == "final" and text.startswith("</", residue(text, found.end)):
+            raise Refusal("ambiguous", "a call inside an element, and an answer behind it")
         if _GOES_ON.match(text, found.end):
             raise Refusal("bad_json", "the object goes on after the bracket that closes it")
         if self._cut and skip_space(text, found.end) >= len(text):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 from agent_core.agent import Agent
 from agent_core.errors import BadRequest, ConfigError
 from agent_core.limits import Limits, StopReason
-from agent_core.messages import FormatError, Reply, RunResult, ToolCall, Usage
+from agent_core.messages import FinalAnswer, FormatError, Reply, RunResult, ToolCall, Usage
 from agent_core.models import ScriptedModel
 from agent_core.streaming import AnswerPiece
 from agent_core.structured import AnswerSchema, Data
@@ -285,3 +285,29 @@ def test_the_same_answer_twice_is_one() -> None:
     found = AnswerSchema({"type": "object", "required": ["n"]}).read(text, "en", ended=True)
     assert isinstance(found, Data)
     assert found.value == {"n": 1}
+
+
+@pytest.mark.parametrize("reply", ['{"city": "Paris", "degrees": 11}', "```json\n%s\n```"])
+def test_a_reply_that_is_only_the_data_is_the_answer(reply: str) -> None:
+    """Small models answer just so; without a label it counts if it fits and nothing is beside it."""
+    text = reply.replace("%s", json.dumps(PARIS))
+    result, model = run(stopped(text))
+    assert (result.stop_reason, result.data) == (StopReason.FINAL_ANSWER, PARIS)
+    assert len(model.requests) == 1
+    assert result.steps[-1].parsed.decision == FinalAnswer(text)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        stopped('{"city": "Paris"}'),
+        stopped('{"city": "Paris", "degrees": 11} or {"city": "Rome", "degrees": 12}'),
+        stopped('For example: {"city": "Paris", "degrees": 11}'),
+        Reply('{"city": "Paris", "degrees": 11}', finish_reason="length"),
+    ],
+)
+def test_data_that_does_not_fit_or_stands_in_prose_is_no_answer(reply: Reply) -> None:
+    """Then the model is asked again for an answer under its label."""
+    result, model = run(reply, PROSE, json.dumps(PARIS))
+    assert (result.stop_reason, result.data) == (StopReason.FINAL_ANSWER, PARIS)
+    assert len(model.requests) == 3
