@@ -6,7 +6,9 @@ Each command lives beside what it calls and is imported when it is used, so that
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -51,6 +53,9 @@ class LazyGroup(click.Group):
 
         So is Ctrl-C while the command is still being loaded.
         """
+        for stream in (sys.stdout, sys.stderr):  # a code page lacks what models and we write
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

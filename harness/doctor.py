@@ -72,7 +72,7 @@ def _extras() -> Iterator[Finding]:
         try:
             yield Finding(f"extra {extra}", "ok", f"{package} {version(package)}")
         except PackageNotFoundError:
-            advice = f'pip install "agentrig[{extra}]" for {purpose}'
+            advice = f"pip install {package} for {purpose}"
             yield Finding(f"extra {extra}", "note", f"{package} is not installed", advice)
 
 

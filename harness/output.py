@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,9 +30,11 @@ def echo_json(value: Any, *, indent: int | None = None) -> None:
     """Print a value as JSON, every secret in it replaced; any command that prints JSON does so.
 
     Chinese stays Chinese. Controls, marks that turn the direction of text and halves of a
-    surrogate pair are escaped, so that a JSON parser reads what was there.
+    surrogate pair are escaped, so that a JSON parser reads what was there; and all that is not
+    ASCII where standard output has another encoding than UTF-8.
     """
-    text = json.dumps(redactor.value(plain(value)), ensure_ascii=False, indent=indent)
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    text = json.dumps(redactor.value(plain(value)), ensure_ascii=ascii_only, indent=indent)
     click.echo(_TO_ESCAPE.sub(_escaped, text))
 
 

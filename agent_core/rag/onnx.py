@@ -23,7 +23,7 @@ from agent_core.rag.local import SentenceTransformerEmbedder
 
 _FILES = ("model.onnx", "tokenizer.json", "embedder.json")
 _INPUTS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
-_INSTALL = "install it with: pip install 'agentrig[rag,onnx]'"
+_INSTALL = "install it with: pip install onnxruntime onnx tokenizers sentence-transformers"
 _TOLERANCE = 1e-3
 _PROBES = (
     "ferry",

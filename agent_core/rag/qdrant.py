@@ -50,7 +50,7 @@ class QdrantRetriever:
             import qdrant_client  # noqa: PLC0415 - optional, takes seconds
         except ImportError:
             raise RetrievalError(
-                "qdrant-client is not here; install it with: pip install 'agentrig[qdrant]'"
+                "qdrant-client is not here; install it with: pip install qdrant-client"
             ) from None
         if client is not None and url is not None:
             raise ConfigError("give either a client or a url, not both")

@@ -79,7 +79,8 @@ class CrossEncoderReranker:
             from sentence_transformers import CrossEncoder  # noqa: PLC0415 - takes seconds
         except ImportError:
             raise RetrievalError(
-                "sentence-transformers is not here; install it with: pip install 'agentrig[rag]'"
+                "sentence-transformers is not here; "
+                "install it with: pip install sentence-transformers"
             ) from None
         return CrossEncoder(
             self._source,

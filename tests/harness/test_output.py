@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -66,6 +69,27 @@ def test_chinese_stays_readable_and_secrets_do_not() -> None:
     assert "北京" in shown
     assert "hunter2" not in shown
     assert "sk-abc" not in shown
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "euc_jp"])
+def test_output_of_another_encoding_is_whole(encoding: str, tmp_path: Path) -> None:
+    """What a code page lacks is escaped, in JSON so that it can be read back."""
+
+    def agentrig(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness", *arguments],
+            env=os.environ | {"PYTHONIOENCODING": encoding},
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+        return done.stdout.decode(encoding)
+
+    session = str(Path(__file__).parents[2] / "cassettes" / "weather-zh.yaml")
+    said = json.loads(agentrig("replay", session, "--json"))["sessions"][0]
+    assert said["answers"] == ["北京今天的天气是多云，温度为22摄氏度。"]
+    assert "get_weather" in agentrig("trace", "show", session)
 
 
 def test_no_command_prints_json_in_another_way() -> None:
