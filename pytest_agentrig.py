@@ -105,7 +105,7 @@ class SessionItem(pytest.Item):
     def runtest(self) -> None:
         """Replay; fail when something changed."""
         _recorded(self.config, self.path, {})
-        _checked(_replay(self, self.path))
+        _checked(_replay(self, self.path), self.config)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """The report instead of a traceback."""
@@ -139,7 +139,7 @@ def replay(request: pytest.FixtureRequest) -> Callable[..., Report]:
             plan = dict(request.node.get_closest_marker("agentrig").kwargs)
             how.setdefault("factory", plan.get("factory"))
         _recorded(request.config, path, plan)
-        return _checked(_replay(request.node, path, **how))
+        return _checked(_replay(request.node, path, **how), request.config)
 
     return replay_session
 
@@ -176,7 +176,7 @@ def serve_session(
             return
         from harness.sessions.serve import serve  # noqa: PLC0415 - only when it is used
 
-        with serve([_existing(path)], **how) as server:
+        with serve([_existing(path, request.config)], **how) as server:
             try:
                 yield server
             except Exception as error:  # the agent failed: a refused request may be why
@@ -185,7 +185,8 @@ def serve_session(
                 raise
             verdict = server.verdict()
         if not verdict.ok:
-            raise SessionChanged("\n".join(["the agent sent other requests:", *verdict.in_words()]))
+            lines = ["the agent sent other requests:", *verdict.in_words()]
+            raise SessionChanged("\n".join([*lines, _told_mode(request.config)]))
 
     return serve_one
 
@@ -249,10 +250,18 @@ def _done(config: pytest.Config) -> set[tuple[Path, bool]]:
     return config.stash.setdefault(_RECORDED, set())
 
 
-def _existing(path: Path) -> Path:
+def _told_mode(config: pytest.Config) -> str:
+    """The mode that was in force, for the text of a failure."""
+    return f"record mode: --agentrig-record={_mode(config)}"
+
+
+def _existing(path: Path, config: pytest.Config) -> Path:
     __tracebackhide__ = True
     if not path.exists():
-        pytest.fail(f"there is no {path}; record it with --agentrig-record=once", pytrace=False)
+        pytest.fail(
+            f"there is no {path}; record it with --agentrig-record=once\n{_told_mode(config)}",
+            pytrace=False,
+        )
     return path
 
 
@@ -270,7 +279,7 @@ def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
         except (AgentError, SessionError) as error:
             pytest.fail(f"cannot record {path.name}: {_advice(error)}", pytrace=False)
         done.add((path, bool(plan)))
-    _existing(path)
+    _existing(path, config)
 
 
 def _advice(error: Exception) -> str:
@@ -294,10 +303,10 @@ def _replay(item: pytest.Item, path: Path, **how: Any) -> Report:
     return run(path, **how)
 
 
-def _checked(report: Report) -> Report:
+def _checked(report: Report, config: pytest.Config) -> Report:
     __tracebackhide__ = True
     if not report.ok:
         from harness.sessions.testing import drift_report  # noqa: PLC0415 - only when it is red
 
-        raise SessionChanged(drift_report(report))
+        raise SessionChanged(f"{drift_report(report)}\n{_told_mode(config)}")
     return report

@@ -203,6 +203,25 @@ def test_sessions_are_recorded_when_the_command_line_says_so(
     assert asked(live) == 3  # the file says itself how it was made
 
 
+def test_a_failure_says_which_record_mode_was_in_force(
+    pytester: pytest.Pytester, recorded: Path, live: FaultServer
+) -> None:
+    """After kiwicom/pytest-recording#68: the project says one mode, the command line another."""
+    folder = pytester.mkdir("cassettes")
+    text = recorded.read_text(encoding="utf-8").replace("Current weather", "Weather")
+    (folder / "changed.yaml").write_text(text, encoding="utf-8")
+    pytester.makeini("[pytest]\naddopts = --agentrig-record=once\n")
+    pytester.makepyfile(test_it=RECORDED.format(url=live.url))
+    _, output = run_here(pytester, ".", "--agentrig-record=none")
+    assert output.count("record mode: --agentrig-record=none") == 3, output
+    assert output.count("there is no ") >= 2
+    assert asked(live) == 0
+    counts, output = run_here(pytester, "cassettes/changed.yaml")
+    assert counts == {"failed": 1}
+    assert output.count("record mode: --agentrig-record=once") == 1, output
+    assert asked(live) == 0
+
+
 def test_what_cannot_be_recorded_is_told(pytester: pytest.Pytester, live: FaultServer) -> None:
     """A marker that says too little, no marker at all, a server that is not there."""
     live.__exit__()  # closed: nothing answers at its address
