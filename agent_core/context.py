@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from agent_core.messages import JsonObject, Message, Reply, StepNote, Usage
 
@@ -18,6 +19,7 @@ _CJK = re.compile("[\u2e80-\U0010ffff]+")
 _PIECES = re.compile(r"(?P<word>[A-Za-z]+)|(?P<other>[^\x00-\x7f])|[!-~]|\n+|[ \t]{2,}")
 
 
+@lru_cache(maxsize=64)  # of a conversation, that is, whose messages are counted at each step
 def estimate_tokens(text: str) -> int:
     """Tokens this text takes, roughly: no tokenizer is at hand for an unknown model."""
     cjk = sum(map(len, _CJK.findall(text)))

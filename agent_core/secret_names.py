@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 
 _STRONG = {
@@ -28,6 +29,7 @@ _GLUED_WEAK = re.compile(
 _LIKE_A_TOKEN = re.compile(r"(?:\w{1,16} )?\S{8,}")
 
 
+@lru_cache(maxsize=512)  # the same keys come again and again
 def is_secret_name(name: str) -> bool:
     """Whether a value under this key, header or variable is a secret.
 

@@ -184,8 +184,11 @@ class HttpClient:
         self, target: Target, body: bytes, deadline: Deadline
     ) -> requests.Response | _Outcome:
         session, retry = self.session, None
-        settings = session.merge_environment_settings(target.url, {}, True, None, None)
-        if is_loopback(urlsplit(target.url).hostname or ""):
+        local = is_loopback(urlsplit(target.url).hostname or "")
+        settings = session.merge_environment_settings(
+            target.url, None if local else {}, True, None, None
+        )
+        if local:
             settings["proxies"] = {}
         limits = (
             max(_SHORTEST, deadline.within(self._timeouts.connect)),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from agent_core.events import RetrievalEnded, RetrievalStarted, scope
 from agent_core.messages import Chunk, Hit
 from agent_core.rag.selection import Where, checked_top_k, matching_rows
-from agent_core.rag.terms import query_terms, terms
 
 if TYPE_CHECKING:
     from agent_core.rag.bm25 import Bm25
@@ -86,6 +85,8 @@ class LexicalRetriever:
 
     def retrieve(self, query: str, top_k: int = 5, *, where: Where | None = None) -> list[Hit]:
         """The best chunks that share a term with the query; fewer than `top_k`, or none."""
+        from agent_core.rag.terms import query_terms  # noqa: PLC0415 - for searches only
+
         checked_top_k(top_k)
         with scope(RetrievalStarted(self.name, query, top_k)) as retrieval:
             chunks, index, version = self._index()
@@ -105,6 +106,7 @@ class LexicalRetriever:
         with self._lock:
             if self._built is None:
                 from agent_core.rag.bm25 import Bm25  # noqa: PLC0415 - brings numpy
+                from agent_core.rag.terms import terms  # noqa: PLC0415
 
                 for each, chunk in self._chunks.items():
                     if each not in self._counts:

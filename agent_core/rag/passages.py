@@ -8,7 +8,6 @@ from agent_core.context import estimate_tokens
 from agent_core.errors import ConfigError
 from agent_core.gears import Retriever
 from agent_core.messages import Hit, Language
-from agent_core.rag.sentences import hard_cut
 from agent_core.tools.inert import without_tags
 from agent_core.tools.jsonable import clean_text
 
@@ -105,6 +104,8 @@ def _passage(number: int, hit: Hit, text: str) -> str:
 
 def _beginning(number: int, hit: Hit, tokens: int) -> str:
     """As much of a passage as takes so many tokens, quoted; a character at least."""
+    from agent_core.rag.sentences import hard_cut  # noqa: PLC0415 - for long passages only
+
     text = hit.chunk.text.strip()
 
     def cut(length: int) -> str:
