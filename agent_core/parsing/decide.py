@@ -30,13 +30,15 @@ _OTHER_TURN = re.compile(
 _FOREIGN = re.compile(
     rf"<(?:tool|function)_response|<\|tool_response|<｜tool▁outputs?▁begin|{_OTHER_TURN.pattern}"
 )
-_RESULT = re.compile(  # what only a tool could say; weaker words are left to the model's thoughts
+RESULT_HEAD = re.compile(
     r"<(?:result|output|ipython)>"
     r"|[*#>\s]*+(?:obs(?:erved)?|(?:tool|function|api)[ _](?:result|response|output)s?"
     r"|(?:返回|执行|運行|运行|調用|调用)(?:结果|結果|值)|工具(?:回应|回應|返回|结果|結果|输出|輸出))"
     r"[*\s]*+[:：]",
     re.IGNORECASE,
 )
+"""How a line begins that only a tool could say; weaker words are left to the model's thoughts."""
+
 _LOOK_BACK = 300  # characters of the line before a tag
 _MAX_RESTARTS = 100
 
@@ -106,7 +108,7 @@ class ReplyPass:
         """Whether what begins at `first` is for a tool, or for the user, to say."""
         if _FOREIGN.match(self._text, first):
             return True
-        return self._at.label_seen and _RESULT.match(self._text, first) is not None
+        return self._at.label_seen and RESULT_HEAD.match(self._text, first) is not None
 
     def _invented(self, first: int) -> Decided:
         """A turn that the model made up for another: what stands before it is all there is."""

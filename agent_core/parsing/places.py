@@ -11,6 +11,9 @@ from agent_core.parsing.notations import TAGS
 
 _WORDS = ("think", "thinking", "thought", "reasoning")
 _NAMES = ("seed:think", "reflection", "scratchpad", "analysis", "inner_monologue", "思考", "推理")
+THOUGHT_NAMES = (*_WORDS, *_NAMES)
+"""Names of elements in which a model thinks."""
+
 _THINKING = (
     {
         f"<{left}{word}{right}>": f"</{word}>"

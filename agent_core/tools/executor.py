@@ -211,7 +211,8 @@ class _Call:
         marker = self.texts.cut.format(total=total)
         # Cut twice: before the work, since most of a huge text is not kept anyway, and after
         # it, since quoting makes text longer.
-        text = inert(clean_text(cut_middle(text, 4 * limit, marker)))
+        text = cut_middle(text, 4 * limit, marker)
+        text = inert(clean_text(text), tuple(self.executor.definitions))
         capped = cut_middle(text, limit, marker)
         text_was_cut = total > 4 * limit or len(text) > limit
         return Observation(
