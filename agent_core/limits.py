@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -56,14 +56,12 @@ class Limits:
     observation_chars: int = 8_000
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "tool_timeout", "max_format_errors", "max_empty_replies",
-                     "observation_chars", "stop_repeat"):  # fmt: skip
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"Limits.{name} must be positive, got {getattr(self, name)!r}")
-        for name in ("time_limit", "token_limit", "refuse_repeat"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigError(f"Limits.{name} must be positive or None, got {value!r}")
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is None and each.name in {"time_limit", "token_limit", "refuse_repeat"}:
+                continue
+            if type(value) not in {int, float} or not value > 0:
+                raise ConfigError(f"Limits.{each.name} must be a positive number, got {value!r}")
 
 
 RepeatVerdict = Literal["run", "refuse", "stop"]

@@ -1,4 +1,4 @@
-"""The README's own code runs, in both languages."""
+"""The code of the README and of the page about the agent runs."""
 
 from __future__ import annotations
 
@@ -43,6 +43,18 @@ def test_the_gears_work_together_and_print_what_is_said(
     gears = blocks("README.md", "python")[-1]
     exec(compile(gears, "README.md", "exec"), {})
     assert gears.endswith(f"# {capsys.readouterr().out}")
+
+
+def test_the_page_about_the_agent_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """The blocks run one after the other; behind each `print` stands what it printed."""
+    scope: dict[str, object] = {}
+    told = blocks("docs/agent.md", "python")
+    for block in told:
+        exec(compile(block, "docs/agent.md", "exec", dont_inherit=True), scope)
+    promised = re.findall(r"^print\(.*\)  # (.*)$", "\n".join(told), re.MULTILINE)
+    printed = capsys.readouterr().out.splitlines()
+    printed.remove("order -> Error: boats are sold out; offer a canoe")  # the observer's
+    assert printed == promised
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])

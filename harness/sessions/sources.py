@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 import requests
 
 from agent_core.agent import Agent
-from agent_core.errors import ConnectionFailed
+from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.gears import ChatModel, Clock
 from agent_core.models import OllamaChat, OpenAIChat
 from agent_core.models.address import is_loopback, ollama_address, parse_address
@@ -44,7 +45,7 @@ def named_factory(reference: str) -> Factory:
     """Import the factory that the user named, from the current folder too.
 
     Raises:
-        FactoryRefused: there is none of this name.
+        FactoryRefused: there is none of this name, or importing its module fails.
     """
     module_name, function_name = _split(reference)
     if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - as sys.path has it
@@ -53,6 +54,8 @@ def named_factory(reference: str) -> Factory:
         module = import_module(module_name)
     except ImportError as error:
         raise FactoryRefused(f"cannot import {module_name!r} of {reference!r}: {error}") from error
+    except Exception as error:
+        raise FactoryRefused(f"importing {module_name!r} raised {_told(error)}") from error
     factory = getattr(module, function_name, None)
     if not callable(factory):
         raise FactoryRefused(
@@ -124,7 +127,7 @@ def build_agent(
             ask a server themselves, such as an embedder.
 
     Raises:
-        FactoryRefused: it does not take the parameters, or what it gives is no agent.
+        FactoryRefused: it does not take the parameters, raises, or what it gives is no agent.
     """
     parameters: dict[str, Any] = {
         "language": source.language,
@@ -141,7 +144,12 @@ def build_agent(
             f"{source.factory} cannot be called: {error}; it takes {takes}, expected "
             "`def factory(model, *, clock, language, protocol) -> Agent` and its own parameters"
         ) from error
-    agent = factory(model, clock=clock, **parameters)
+    try:
+        agent = factory(model, clock=clock, **parameters)
+    except ConfigError:  # says it in one line
+        raise
+    except Exception as error:
+        raise FactoryRefused(f"{source.factory} raised {_told(error)}") from error
     if not isinstance(agent, Agent):
         raise FactoryRefused(f"{source.factory} gave {type(agent).__name__}, expected an Agent")
     return agent if source.tools is None else _with_tools(agent, source.tools)
@@ -223,6 +231,14 @@ def _ask(session: requests.Session, url: str) -> dict[str, Any]:
     with suppress(requests.RequestException, ValueError):
         answer = session.get(url, timeout=_PROBE_SECONDS).json()
     return answer if isinstance(answer, dict) else {}
+
+
+def _told(error: Exception) -> str:
+    """An error of the user's code, and where it came from."""
+    if isinstance(error, SyntaxError):  # names its file and line
+        return f"{type(error).__name__}: {error}"
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
 
 
 def _split(reference: str) -> tuple[str, str]:

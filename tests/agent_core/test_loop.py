@@ -568,10 +568,12 @@ class TestWrongUse:
         with pytest.raises(ConfigError, match="got"):
             Agent(ScriptedModel([]), [search], **options)
 
-    def test_limits_must_be_positive(self) -> None:
-        """Nothing is as confusing as a limit of zero."""
-        with pytest.raises(ConfigError, match="max_steps"):
-            Limits(max_steps=0)
+    @pytest.mark.parametrize("limit", [0, -1, float("nan"), "6", None, True])
+    def test_limits_must_be_positive_numbers(self, limit: Any) -> None:
+        """Nothing is as confusing as a limit of zero, or one that is text."""
+        with pytest.raises(ConfigError, match=r"Limits\.max_steps .* got"):
+            Limits(max_steps=limit)
+        assert Limits(time_limit=None).time_limit is None
 
     def test_model_errors_only_are_caught(self) -> None:
         """A bug in a model class is raised, not hidden in a result."""

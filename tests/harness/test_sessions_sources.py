@@ -84,7 +84,7 @@ def test_a_named_factory_replaces_the_sessions_own(tmp_path: Path, hostile: Path
 
 
 def test_a_parameter_that_the_factory_does_not_take_is_named() -> None:
-    """The words name it and what there is; an error inside the factory stays its own."""
+    """The words name it and what there is; an error inside the factory is not taken for it."""
     source = AgentSource(factory="harness.demo.agents:assistant", parameters={"nope": 1})
     model, clock = ScriptedModel([]), SystemClock()
     with requests.Session() as http:
@@ -94,8 +94,19 @@ def test_a_parameter_that_the_factory_does_not_take_is_named() -> None:
         def broken(model: Any, *, clock: Any, language: str, protocol: str) -> Any:
             raise TypeError("inside")
 
-        with pytest.raises(TypeError, match="inside"):
+        with pytest.raises(FactoryRefused, match=r"m:broken raised TypeError: inside \(.*, line"):
             build_agent(broken, AgentSource(factory="m:broken"), model, clock, http)
+
+
+def test_a_module_that_cannot_be_imported_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its code raises is told with its file and line."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, code in (("raises_early", "\n1 / 0"), ("no_python", "\nif:")):
+        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+        with pytest.raises(FactoryRefused, match=rf"importing '{name}' raised .*{name}.py, line 2"):
+            named_factory(f"{name}:agent")
 
 
 @pytest.mark.parametrize(
