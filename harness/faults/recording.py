@@ -20,8 +20,8 @@ from harness.sessions.clocks import ReplayClock, seeded
 from harness.sessions.errors import SessionError
 from harness.sessions.exchange import Request, Response
 from harness.sessions.format import GoldenStep, Session, SessionFile
+from harness.sessions.plan import history_of
 from harness.sessions.player import Player, replay_session
-from harness.sessions.record import history_of
 from harness.sessions.sources import Factory, build_agent, build_model
 from harness.sessions.tape import call_tape, search_tape
 from harness.sessions.taped import TapedRetriever, TapedRunner, exchange_runner

@@ -27,7 +27,7 @@ from harness.faults.verdicts import Evidence, Judgement, judge, violation
 from harness.faults.watch import Steps, Telemetry
 from harness.fuzz.values import value_for
 from harness.sessions.clocks import seeded
-from harness.sessions.record import history_of
+from harness.sessions.plan import history_of
 from harness.sessions.tape import call_key
 
 HANG_SECONDS = 20.0

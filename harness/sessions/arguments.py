@@ -20,7 +20,7 @@ from harness.plain import visible
 from harness.redact import redactor, register_environment
 from harness.sessions.errors import SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
-from harness.sessions.record import Plan
+from harness.sessions.plan import Plan
 from harness.sessions.sources import resolved
 from harness.workers import NoCluster, WorkError
 

@@ -35,7 +35,8 @@ from harness.sessions.arguments import (
     traced,
 )
 from harness.sessions.journal import journal_path
-from harness.sessions.record import Mode, Plan, record
+from harness.sessions.plan import Plan
+from harness.sessions.record import Mode, record
 from harness.sessions.show import (
     RunPrinter,
     console,

@@ -21,8 +21,9 @@ from harness.sessions.crosscheck import cross_check
 from harness.sessions.drift import drift_of
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.format import GoldenTurn, Session, SessionFile
+from harness.sessions.plan import history_of
 from harness.sessions.player import Player, replay_session
-from harness.sessions.record import history_of, tool_definitions
+from harness.sessions.recording import tool_definitions
 from harness.sessions.session_report import Report
 from harness.sessions.sources import (
     Factory,

@@ -19,8 +19,9 @@ from harness.redact import redactor, register_environment
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionBusy, SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
+from harness.sessions.plan import Plan, plan_of
 from harness.sessions.proxy import RecordingProxy
-from harness.sessions.record import Plan, plan_of, record
+from harness.sessions.record import record
 from harness.sessions.replay import replay
 from harness.sessions.session_report import Report
 from harness.sessions.show import show_report

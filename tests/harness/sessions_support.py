@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.sessions.format import AgentSource, ModelSource, Turn
-from harness.sessions.record import Plan, Recorded, record
+from harness.sessions.plan import Plan
+from harness.sessions.record import Recorded, record
 from harness.sessions.sources import Factory, named_factory
 
 ASSISTANT = "harness.demo.agents:assistant"

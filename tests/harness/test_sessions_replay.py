@@ -21,7 +21,8 @@ from harness.sessions.cassette import load_session, parse_session, render_sessio
 from harness.sessions.drift import SEVERITY, Cause
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.format import AgentSource, ModelSource, Turn
-from harness.sessions.record import Plan, record
+from harness.sessions.plan import Plan
+from harness.sessions.record import record
 from harness.sessions.replay import replay
 from harness.sessions.session_report import Report
 from harness.sessions.sources import Factory, named_factory
