@@ -8,12 +8,17 @@ from copy import copy
 from dataclasses import replace
 from typing import Self
 
+import requests
+
+from agent_core.clock import SystemClock
 from agent_core.events import ModelCallEnded, ModelCallStarted, scope
 from agent_core.gears import Clock, OnText
 from agent_core.messages import JsonObject, JsonValue, Message, Reply
+from agent_core.models.address import Address
 from agent_core.models.failures import Target
-from agent_core.models.http import HttpClient
+from agent_core.models.http import HttpClient, authorization
 from agent_core.models.incoming import Incoming
+from agent_core.models.policy import RetryPolicy, Timeouts
 from agent_core.models.wire import clean_text
 
 
@@ -56,19 +61,29 @@ class HttpChat(ABC):
     def __init__(
         self,
         name: str,
-        target: Target,
-        http: HttpClient,
-        clock: Clock,
+        address: Address,
+        path: str,
         *,
+        api_key: str | None,
+        session: requests.Session | None,
         stream: bool,
         context_window: int | None,
+        timeouts: Timeouts,
+        retry: RetryPolicy,
+        clock: Clock | None,
     ) -> None:
         self.name = name
         self.context_window = context_window
-        self._target = target
-        self._http = http
-        self._clock = clock
+        self._target = Target(address.join(path), name, ollama=self.provider == "ollama")
+        self._clock = clock or SystemClock()
         self._stream = stream
+        self._http = HttpClient(
+            session=session,
+            timeouts=timeouts,
+            retry=retry,
+            clock=self._clock,
+            authorization=authorization(api_key, address.userinfo),
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, url={self._target.url!r})"

@@ -8,14 +8,12 @@ from contextlib import suppress
 
 import requests
 
-from agent_core.clock import SystemClock
 from agent_core.errors import ConfigError
 from agent_core.gears import Clock, OnText
 from agent_core.messages import JsonObject, JsonValue, Message, Reply, Timings, ToolCall, Usage
 from agent_core.models.address import ollama_address, parse_address
 from agent_core.models.base import HttpChat, TextBuffer
-from agent_core.models.failures import Target, error_inside, excerpt
-from agent_core.models.http import HttpClient, authorization
+from agent_core.models.failures import error_inside, excerpt
 from agent_core.models.incoming import Incoming
 from agent_core.models.policy import RetryPolicy, Timeouts
 from agent_core.models.streams import lines
@@ -70,22 +68,16 @@ class OllamaChat(HttpChat):
             address = ollama_address(os.environ.get("OLLAMA_HOST"))
         else:
             address = parse_address(base_url, what="base_url", default_port=11434)
-        clock = clock or SystemClock()
         self._sampling = {"num_ctx": num_ctx, **(options or {})}
         window = as_count(self._sampling["num_ctx"])
         if not window:
             raise ConfigError(f"num_ctx must be a positive number of tokens, got "
                               f"{self._sampling['num_ctx']!r}")  # fmt: skip
         self._extras = {"think": think, "keep_alive": keep_alive}
-        http = HttpClient(
-            session=session,
-            timeouts=timeouts,
-            retry=retry,
-            clock=clock,
-            authorization=authorization(api_key, address.userinfo),
-        )
-        target = Target(address.join("/api/chat"), name, ollama=True)
-        super().__init__(name, target, http, clock, stream=stream, context_window=window)
+        super().__init__(
+            name, address, "/api/chat", api_key=api_key, session=session, stream=stream,
+            context_window=window, timeouts=timeouts, retry=retry, clock=clock,
+        )  # fmt: skip
 
     def _payload(
         self,

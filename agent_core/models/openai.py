@@ -8,15 +8,13 @@ from itertools import chain
 
 import requests
 
-from agent_core.clock import SystemClock
 from agent_core.errors import ConfigError, ModelTimeout, StreamCut
 from agent_core.gears import Clock, OnText
 from agent_core.messages import JsonObject, JsonValue, Message, Reply, Timings, Usage
 from agent_core.models.address import parse_address
 from agent_core.models.base import HttpChat, TextBuffer
 from agent_core.models.deltas import CallDeltas
-from agent_core.models.failures import Target, error_inside, message_of
-from agent_core.models.http import HttpClient, authorization
+from agent_core.models.failures import error_inside, message_of
 from agent_core.models.incoming import Incoming
 from agent_core.models.policy import RetryPolicy, Timeouts
 from agent_core.models.streams import events
@@ -71,20 +69,14 @@ class OpenAIChat(HttpChat):
         if not base_url.strip():
             raise ConfigError("base_url is empty; expected e.g. 'https://api.openai.com/v1'")
         address = parse_address(base_url, what="base_url")
-        clock = clock or SystemClock()
         sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._sampling = {key: value for key, value in sampling.items() if value is not None}
         self._sampling |= options or {}
         key = os.environ.get("OPENAI_API_KEY") if api_key is None else api_key
-        http = HttpClient(
-            session=session,
-            timeouts=timeouts,
-            retry=retry,
-            clock=clock,
-            authorization=authorization(key, address.userinfo),
-        )
-        target = Target(address.join("/chat/completions"), name, ollama=False)
-        super().__init__(name, target, http, clock, stream=stream, context_window=context_window)
+        super().__init__(
+            name, address, "/chat/completions", api_key=key, session=session, stream=stream,
+            context_window=context_window, timeouts=timeouts, retry=retry, clock=clock,
+        )  # fmt: skip
 
     def _payload(
         self,
