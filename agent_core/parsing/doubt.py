@@ -29,7 +29,11 @@ _PAST = (
     r"|本来|原本|上次|(?:已经|之前)(?:执行|调用|运行)"
 )
 _SPOKEN = f"{_DENIED}|{_CITED}|{_CONDITIONAL}|{_PAST}"
-_ANNOUNCED = re.compile(rf"(?:{_SPOKEN})[^.。:：！!?？\n]{{0,20}}+\s*+[:：]\Z", re.IGNORECASE)
+_ANNOUNCED = re.compile(
+    rf"(?:(?:{_DENIED}|{_CITED})[^.。:：！!?？;；,，\n]{{0,20}}+"
+    rf"|(?:{_CONDITIONAL}|{_PAST})[^.。:：！!?？;；\n]{{0,20}}+)\s*+[:：]\Z",
+    re.IGNORECASE,
+)
 _SPOKEN_OF = re.compile(
     rf"(?:{_SPOKEN})[^.。！!?？;；\n]{{0,40}}+\Z|\A\s*+(?:#|//|--)", re.IGNORECASE
 )
@@ -38,7 +42,7 @@ _TAKEN_BACK = re.compile(
     r"\s(?:this|it|that|them)|(?:just|only)\san?\sexample|never\s?mind|on\ssecond\sthoughts?"
     r"|(?:scratch|cancel|undo|forget|ignore)\s(?:this|that|it)|(?:cancel|stop)[.!]"
     r"|(?:actually|wait|hm+|sorry|oops),?\s(?:no|not|cancel|stop)"
-    r"|(?:should|shall|may|can)\sI\s[^.!?\n]{1,60}\?|(?:do\syou\swant|would\syou\slike)\sme\sto"
+    r"|(?:should|shall|may|can)\sI\s(?!help|assist)[^.!?\n]{1,60}\?|(?:do\syou\swant|would\syou\slike)\sme\sto"
     r"|is\s(?:this|that|it)\s(?:ok(?:ay)?|fine|all\sright|correct)\?|proceed\?|please\sconfirm"
     r"|wait(?:ing)?\sfor\syour\s(?:confirm|approv|permi|consent|ok|go)|if\sI\sshould)"
     r"|(?:不要|别|請勿|请勿|不会|不能|不应|不该|不应该)(?:真的)?(?:执行|运行|调用|使用|照做|删)"
