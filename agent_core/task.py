@@ -29,7 +29,12 @@ def task_text(agent: Agent, question: str) -> str:
         return text
     with scope(MemoryStarted("recall")) as memory:
         hits = agent.longterm.retrieve(question, _RECALLED)
-        known = render_memories(hits, token_budget=agent.recall_tokens, language=agent.language)
+        known = render_memories(
+            hits,
+            token_budget=agent.recall_tokens,
+            language=agent.language,
+            tools=tuple(agent.executor.definitions),
+        )
         memory.end(MemoryEnded(len(hits)))
     return f"{text}\n\n{known}" if known else text
 
@@ -47,15 +52,20 @@ def _with_passages(agent: Agent, question: str) -> str:
     return f"{passages}\n\n{texts.question}{texts.colon}{question}"
 
 
-def render_memories(hits: Sequence[Hit], *, token_budget: int, language: Language) -> str:
-    """Write memories as a list, best first, those that fit; each on one line, as data."""
+def render_memories(
+    hits: Sequence[Hit], *, token_budget: int, language: Language, tools: tuple[str, ...] = ()
+) -> str:
+    """Write memories as a list, best first, those that fit; each on one line, as data.
+
+    `tools` are the names that a call may name: none of them reads as one.
+    """
     lines = [_KNOWN[language]]
     left = token_budget - estimate_tokens(lines[0])
     for hit in hits:
         known = inert(" ".join(hit.chunk.text.split()))
         if len(known) > _LINE_CHARS:
             known = known[:_LINE_CHARS] + "…"
-        line = f"- [{hit.chunk.id}] {known}"
+        line = inert(f"- [{hit.chunk.id}] {known}", tools)
         cost = estimate_tokens(line) + 1
         if cost <= left:
             lines.append(line)
