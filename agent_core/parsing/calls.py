@@ -28,6 +28,7 @@ _WRAPPERS = (
     "tool_call", "tool_calls", "function_call", "function", "action", "actions", "call", "calls",
     "tool", "tools", "tool_uses",
 )  # fmt: skip
+_RECORD = ("result", "output", "observation", "response", "error", "status", "结果", "观察")
 _MEANT = frozenset({"tool_call", "tool_calls", "function_call"})
 _BESIDE = frozenset({
     "id", "type", "index", "call_id", "tool_call_id", "thought", "thoughts", "thinking", "reason",
@@ -103,6 +104,8 @@ def _unwrapped(value: JsonValue, tools: Toolset, log: RepairLog, at: int) -> Cal
         named = "name" in value or not _ARGUMENTS.isdisjoint(value)
         if wrapper is None or (wrapper in _NAME_KEYS and named):
             break
+        if named and "name" in value:
+            raise Refusal("ambiguous", f"a call, and another one in {wrapper!r}")
         log.add("wrapper", at, wrapper, "")
         value = value[wrapper]
     if not isinstance(value, dict):
@@ -116,6 +119,11 @@ def _from_object(
     value = _plain_keys(value)
     name_keys = [key for key in _NAME_KEYS if key in value]
     argument_keys = [key for key in _ARGUMENT_KEYS if key in value]
+    record = next((key for key in _RECORD if key in value), None)
+    if value.get("role") in {"tool", "function", "user", "system"}:
+        record = "role"
+    if name_keys and record and not tools.declares(str(value[name_keys[0]]), record):
+        raise Refusal("no_decision", f"{record!r} makes it the record of a call, not a call")
     if not name_keys:
         return _keyed_by_name(value, tools, log, at, more)
     name = _only(value, name_keys, "name")

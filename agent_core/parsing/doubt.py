@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 
 _DENIED = (
-    r"\b(?:do not|don[’']t|never|must not|should not|cannot|will not|won[’']t|refuse to)\b"
-    r"|不要|不能|不可|不会|请勿|勿|別|别|禁止|拒绝|拒絕"
+    r"\b(?:do not|don[’']t|never|must not|should not|cannot|will not|won[’']t|did not|not(?=:)"
+    r"|refus\w+|declin\w+|reject\w+|blocked|ignore this|avoid|wrong|bad(?=:))\b"
+    r"|不要|不能|不可|不会|请勿|勿|別|别|禁止|拒绝|拒絕|拦截|没有执行|未执行|错误示|反例"
 )
 _CITED = (
     r"\b(?:says?|said|reads?|wrote|writes|shows?|returned|contains?(?: \w+){0,2}|could write"
-    r"|you (?:can|could|may)|looks? like|quote|example|sample|such as)\b"
-    r"|说|說|写道|写着|寫著|[里中]有|[你您]可以|原文|例如|比如|示例|样例|内容"
+    r"|you (?:can|could|may|should)|yourself|looks? like|quote|example|sample|template|such as)\b"
+    r"|说|說|写道|写着|寫著|[里中]有|[你您](?:可以|自己)|原文|例如|比如|示例|样例|模板|内容"
 )
 _CONDITIONAL = (  # somebody has yet to agree
     r"\b(?:if|once|when|unless|until|after|upon)\b[^.!?\n]{0,40}"
@@ -26,7 +27,8 @@ _CONDITIONAL = (  # somebody has yet to agree
 _PAST = (
     r"\bwould have\b"
     r"|\b(?:already|earlier|previously),?(?: I)? (?:ran|run|called|did|done|executed)\b"
-    r"|本来|原本|上次|(?:已经|之前)(?:执行|调用|运行)"
+    r"|\b(?:history|transcript|previous (?:step|action|call))\b"
+    r"|本来|原本|上次|上一步|(?:已经|之前)(?:执行|调用|运行)"
 )
 _SPOKEN = f"{_DENIED}|{_CITED}|{_CONDITIONAL}|{_PAST}"
 _ANNOUNCED = re.compile(
@@ -38,8 +40,8 @@ _SPOKEN_OF = re.compile(
     rf"(?:{_SPOKEN})[^.。！!?？;；\n]{{0,40}}+\Z|\A\s*+(?:#|//|--)", re.IGNORECASE
 )
 _TAKEN_BACK = re.compile(
-    r"\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?(?:run|execute|call|perform|follow|do|use)"
-    r"\s(?:this|it|that|them)|(?:just|only)\san?\sexample|never\s?mind|on\ssecond\sthoughts?"
+    r"\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?"
+    r"(?:run|execute|(?:call|perform|follow|do|use)\s(?:this|it|that|them))\b|(?:just|only)\san?\sexample|never\s?mind|on\ssecond\sthoughts?"
     r"|(?:scratch|cancel|undo|forget|ignore)\s(?:this|that|it)|(?:cancel|stop)[.!]"
     r"|(?:actually|wait|hm+|sorry|oops),?\s(?:no|not|cancel|stop)"
     r"|(?:should|shall|may|can)\sI\s(?!help|assist)[^.!?\n]{1,60}\?|(?:do\syou\swant|would\syou\slike)\sme\sto"

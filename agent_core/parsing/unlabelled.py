@@ -24,6 +24,7 @@ _FOREIGN = re.compile(
     r"|</?(?:antml:|｜DSML｜)?(?:invoke|function_calls|tool_use|parameter)\b"
 )
 _ELEMENT = re.compile(r"<([^\W\d][\w.-]*+)[\s/>]")
+_NEAR = 32  # characters before a call
 _ATTEMPTS = 3  # JSON in prose that turns out to be none; bounds the work on hostile replies
 
 
@@ -132,7 +133,9 @@ class BlockReader:
             self._log.rollback(mark)
             self._at.prose = True
             return pos, False
-        announced = announces_quotation(text, pos if start is None else start)
+        begin = pos if start is None else start
+        asked = text[max(0, begin - _NEAR) : begin].rstrip()[-1:] in ("?", "？")
+        announced = asked or announces_quotation(text, begin)
         if found is None or found.content is None or announced:
             self._log.rollback(mark)
             return self._data_to(found.end if found else pos)

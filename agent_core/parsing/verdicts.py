@@ -82,8 +82,7 @@ class Verdicts:
         thinking = self._thinking(found.end, cut.pos, standing)
         if thinking is not None:
             return thinking
-        if takes_back(text[found.end : min(cut.pos, found.end + _SAID_AFTER)]):
-            raise Refusal("ambiguous", "the words after the call take it back")
+        self._refuse_taken_back(found.end, cut.pos)
         if cut.kind == "final" and text.startswith("</", residue(text, found.end)):
             raise Refusal("ambiguous", "a call inside an element, and an answer behind it")
         if _GOES_ON.match(text, found.end):
@@ -102,6 +101,7 @@ class Verdicts:
             if standing.leading:
                 raise Refusal("no_decision", "a call is followed by prose; it may be an example")
             return None
+        self._refuse_taken_back(found.end, residue(self._text, found.end))
         cut = self._cut_after(found.end)
         if cut.kind is not None and not standing.leading:
             return None  # something else was said before it, and something is said after it
@@ -113,6 +113,10 @@ class Verdicts:
         if cut.kind is None and not standing.leading and not self._ended:
             raise Refusal("truncated", "a call after prose, in a reply that may go on")
         return self._acted(found, start, cut, standing)
+
+    def _refuse_taken_back(self, start: int, end: int) -> None:
+        if takes_back(self._text[start : min(end, start + _SAID_AFTER)]):
+            raise Refusal("ambiguous", "the words after the call take it back")
 
     def is_prose(self, pos: int) -> bool:
         """Whether what stands at `pos` is neither the end, a label, nor another call."""
