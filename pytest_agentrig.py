@@ -41,8 +41,9 @@ _TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
 _RECORDED = pytest.StashKey[set[tuple[Path, bool]]]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options."""
+    _load_ours_as_it_is(pluginmanager)
     parser.getgroup("agentrig").addoption(
         "--agentrig-record",
         choices=["none", "once", "rewrite"],
@@ -211,6 +212,17 @@ def agent_trace(request: pytest.FixtureRequest) -> MemoryTraces:
     memory = MemoryTraces()
     request.node.stash.setdefault(_TRACES, []).append(memory.traces)
     return memory
+
+
+def _load_ours_as_it_is(manager: pytest.PytestPluginManager) -> None:
+    """Have no asserts rewritten in our packages: none of them is a test's.
+
+    pytest would compile every module of an installed distribution that has a plugin, which takes
+    a second in each run that cannot keep the result, and in the first one of those that can.
+    """
+    marked = getattr(manager.rewrite_hook, "_must_rewrite", None)  # there is no public way
+    if isinstance(marked, set):
+        marked -= {"agent_core", "harness"}
 
 
 def _is_test(path: Path) -> bool:

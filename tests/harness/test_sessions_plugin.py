@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -357,6 +358,28 @@ def test_a_project_with_a_harness_of_its_own_is_left_alone(tmp_path: Path) -> No
     assert (code, "1 failed, 1 passed" in output) == (1, True), output
     assert "agentrig" not in output
     assert not (tmp_path / ".agentrig").exists()
+
+
+def test_our_modules_are_loaded_as_they_are(tmp_path: Path, recorded: Path) -> None:
+    """An installed distribution with a plugin is compiled anew by pytest, but for ours."""
+    about = tmp_path / "other-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: other\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text("[pytest11]\nother = other\n", encoding="utf-8")
+    listed = "agent_core/__init__.py,,\nharness/__init__.py,,\nother.py,,\n"
+    (about / "RECORD").write_text(listed, encoding="utf-8")
+    (tmp_path / "other.py").touch()
+    shutil.copytree(recorded.parent, tmp_path / "cassettes")
+    kept = tmp_path / "kept"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "cassettes"],
+        cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=300, check=False,
+        env=os.environ | {"PYTHONPYCACHEPREFIX": str(kept), "PYTHONDONTWRITEBYTECODE": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    rewritten = {each.name.split(".")[0] for each in kept.rglob("*-pytest-*.pyc")}
+    assert {"other", "pytest_agentrig"} <= rewritten
+    assert not {"replay", "agent", "loop"} & rewritten
 
 
 def test_the_plugin_imports_nothing_of_the_rig() -> None:
