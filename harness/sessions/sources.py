@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import requests
 
 from agent_core.agent import Agent
-from agent_core.errors import ConfigError, ConnectionFailed
+from agent_core.errors import ConnectionFailed
 from agent_core.gears import ChatModel, Clock
 from agent_core.models import OllamaChat, OpenAIChat
 from agent_core.models.address import is_loopback, ollama_address, parse_address
@@ -127,7 +127,7 @@ def build_agent(
             ask a server themselves, such as an embedder.
 
     Raises:
-        FactoryRefused: it does not take the parameters, raises, or what it gives is no agent.
+        FactoryRefused: it does not take the parameters, or what it gives is no agent.
     """
     parameters: dict[str, Any] = {
         "language": source.language,
@@ -144,12 +144,7 @@ def build_agent(
             f"{source.factory} cannot be called: {error}; it takes {takes}, expected "
             "`def factory(model, *, clock, language, protocol) -> Agent` and its own parameters"
         ) from error
-    try:
-        agent = factory(model, clock=clock, **parameters)
-    except ConfigError:  # says it in one line
-        raise
-    except Exception as error:
-        raise FactoryRefused(f"{source.factory} raised {_told(error)}") from error
+    agent = factory(model, clock=clock, **parameters)
     if not isinstance(agent, Agent):
         raise FactoryRefused(f"{source.factory} gave {type(agent).__name__}, expected an Agent")
     return agent if source.tools is None else _with_tools(agent, source.tools)

@@ -84,7 +84,7 @@ def test_a_named_factory_replaces_the_sessions_own(tmp_path: Path, hostile: Path
 
 
 def test_a_parameter_that_the_factory_does_not_take_is_named() -> None:
-    """The words name it and what there is; an error inside the factory is not taken for it."""
+    """The words name it and what there is; an error inside the factory stays its own."""
     source = AgentSource(factory="harness.demo.agents:assistant", parameters={"nope": 1})
     model, clock = ScriptedModel([]), SystemClock()
     with requests.Session() as http:
@@ -94,7 +94,7 @@ def test_a_parameter_that_the_factory_does_not_take_is_named() -> None:
         def broken(model: Any, *, clock: Any, language: str, protocol: str) -> Any:
             raise TypeError("inside")
 
-        with pytest.raises(FactoryRefused, match=r"m:broken raised TypeError: inside \(.*, line"):
+        with pytest.raises(TypeError, match="inside"):
             build_agent(broken, AgentSource(factory="m:broken"), model, clock, http)
 
 
