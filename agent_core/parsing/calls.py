@@ -41,18 +41,7 @@ _SCHEMA_KEYS = frozenset({
     "type", "properties", "required", "additionalProperties", "description", "title", "$schema",
 })  # fmt: skip
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
-NOTHING = frozenset({
-    "",
-    "none",
-    "null",
-    "n/a",
-    "na",
-    "{}",
-    "无",
-    "空",
-    "没有",
-    "無",
-})
+NOTHING = frozenset({"", "none", "null", "n/a", "na", "{}", "无", "空", "没有", "無"})
 _PLACEHOLDER = re.compile(
     r"[<＜][^<>＜＞\n]+[>＞]|\$\{[^{}\n]+\}|[?？]{2,}|\(?(?:tbd"
     r"|(?:to be|not yet) (?:determined|known|confirmed)|pending(?: \w+)?|cancell?ed|skipped"

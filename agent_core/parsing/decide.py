@@ -39,7 +39,6 @@ RESULT_HEAD = re.compile(
 )
 """How a line begins that only a tool could say; weaker words are left to the model's thoughts."""
 
-_LOOK_BACK = 300  # characters of the line before a tag
 _MAX_RESTARTS = 100
 
 
@@ -177,7 +176,7 @@ class ReplyPass:
         self._reading.refuse_answered(at)
         found = self._calls.tagged(tag, at)
         if announces_quotation(self._text, at) or (
-            not at_start and (self._speaks_of(at) or self._in_prose(found.end))
+            not at_start and (speaks_of(self._text, at) or self._in_prose(found.end))
         ):
             return self._spoken_of(found.end, found.end)
         return step_of(self._verdicts.announced(found, at, self._at))
@@ -194,11 +193,6 @@ class ReplyPass:
             return end
         closer = self._text.find("</", end)
         return closer if closer >= 0 else next_line(self._text, end)
-
-    def _speaks_of(self, at: int) -> bool:
-        """Whether the words before a tag on its line deny or cite the call."""
-        begin = self._text.rfind("\n", max(0, at - _LOOK_BACK), at) + 1
-        return speaks_of(self._text[begin or max(0, at - _LOOK_BACK) : at])
 
     def _in_prose(self, end: int) -> bool:
         """Whether a call in the middle of a line is only spoken of: prose or the answer follows."""

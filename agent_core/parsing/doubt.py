@@ -71,9 +71,11 @@ def announces_quotation(text: str, line: int) -> bool:
     return words[-1:] in (":", "：") and _ANNOUNCED.search(words) is not None
 
 
-def speaks_of(words: str) -> bool:
-    """Whether words before a call on its line deny it, cite it, or make it a comment."""
-    return _SPOKEN_OF.search(words[-_LINE:]) is not None
+def speaks_of(text: str, pos: int) -> bool:
+    """Whether words before the call at `pos` on its line deny it, cite it, or comment it out."""
+    floor = max(0, pos - _LINE)
+    line = text.rfind("\n", floor, pos) + 1
+    return _SPOKEN_OF.search(text[line or floor : pos]) is not None
 
 
 def takes_back(words: str) -> bool:

@@ -16,16 +16,8 @@ _LINES = 40  # lines of a reply that are looked at
 
 def is_blank(words: str) -> bool:
     """Whether nothing is said: blanks, invisible characters, an empty fence or value."""
-    return visible(words).replace("｛", "{").strip("`~ \n") in {
-        "",
-        "json",
-        "null",
-        "None",
-        "{}",
-        "[]",
-        "json\n{",
-        "{",
-    }
+    bare = visible(words).replace("｛", "{").strip("`~ \n")
+    return bare in {"", "json", "null", "None", "{}", "[]", "json\n{", "{"}
 
 
 def call_in_prose(text: str, pos: int) -> int:

@@ -160,12 +160,11 @@ class BlockReader:
         pos = call_in_prose(self._text, max(self._at.begin, self._at.data_end))
         if pos < 0 or self._places.quoted(pos) or self._attempts >= _ATTEMPTS:
             return None
-        line = self._text.rfind("\n", 0, pos) + 1
-        if speaks_of(self._text[line:pos]):
+        if speaks_of(self._text, pos):
             return None
         self._at.prose = True
         mark = self._log.mark()
-        step = self._unlabelled(pos, start=line)
+        step = self._unlabelled(pos, start=self._text.rfind("\n", 0, pos) + 1)
         if isinstance(step, Decided):
             return step
         self._log.rollback(mark)
