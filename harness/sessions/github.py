@@ -44,6 +44,8 @@ def of_replay(reports: Sequence[Report], unjudged: Sequence[Unjudged]) -> Iterat
         for words in report.in_words()[len(report.drift.in_words()) :]:
             level = "warning" if report.ok else "error"
             yield annotation(level, words, path=report.path, title=title)
+        if not report.judged:
+            yield annotation("notice", report.note, path=report.path, title=title)
     for each in unjudged:
         yield annotation("error", each.words, path=each.path, title=f"session {each.path.stem}")
 

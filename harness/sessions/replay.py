@@ -14,6 +14,7 @@ import requests
 from agent_core.agent import Agent
 from agent_core.events import Observer
 from agent_core.messages import RunResult
+from harness.plain import counted
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
 from harness.sessions.clocks import ReplayClock, seeded
@@ -46,6 +47,11 @@ ReplayMode = Literal["strict", "lenient"]
 ToolMode = Literal["taped", "live"]
 FailOn = Literal["warn", "fail"]
 
+_NOT_JUDGED = (
+    "not judged: a proxy recorded it, and what agent it was is not known; point the agent at "
+    "`serve_session` in a test (pytest), or at `agentrig serve --once`"
+)
+
 
 def replay(
     session: str | Path | SessionFile,
@@ -62,8 +68,9 @@ def replay(
 ) -> Report:
     """Replay one session offline and compare.
 
-    A stock cassette, which does not say what agent made it, is replayed by sending its own
-    requests again.
+    A file that does not say what agent made it is replayed by sending its own requests again.
+    That tells of a stock cassette whether it can be played, and nothing of an agent that a proxy
+    has recorded: such a file is not judged.
 
     Args:
         factory: builds the agent; a function, or `module:function` that the caller trusts.
@@ -87,6 +94,8 @@ def replay(
     began = time.perf_counter()
     if file.session is None:
         report = _replay_cassette(file, name, borders)
+        if file.traffic is not None:
+            report = dataclasses.replace(report, judged=False, note=_NOT_JUDGED)
     else:
         turns, golden = len(file.session.turns), len(file.session.trajectory)
         if golden < turns:
@@ -205,4 +214,8 @@ def _replay_cassette(file: SessionFile, name: str, borders: Borders | None) -> R
             request = requests.Request(sent.method, sent.url, headers=headers, data=sent.body)
             http.send(request.prepare(), allow_redirects=False)
     drift = drift_of(player)
-    return Report(name=name, ok=not drift.reaches("warn"), drift=drift)
+    note = (
+        f"no agent ran; what was checked: its own {counted(drift.total, 'request')}, sent again, "
+        "for the recorded replies"
+    )
+    return Report(name=name, ok=not drift.reaches("warn"), drift=drift, note=note)

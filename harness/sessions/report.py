@@ -36,13 +36,14 @@ class ReportedSession(_Part):
     """The verdict on a session, as `Report.as_json` has it.
 
     Attributes:
+        ok: None where it was not judged.
         traces: pages of the traces of its turns, beside the report's own page.
     """
 
     session: str
     path: str | None = None
-    ok: bool
-    verdict: Literal["ok", "accepted", "failed"]
+    ok: bool | None
+    verdict: Literal["ok", "accepted", "failed", "not_judged"]
     steps: int
     seconds: float
     accepted: list[str] = Field(default_factory=list)

@@ -8,10 +8,10 @@ import click
 from rich.text import Text
 
 from harness.output import echo_json, write_output
-from harness.plain import counted
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.report import SuiteReport, merged, read_report
 from harness.sessions.report_page import report_page
+from harness.sessions.session_report import summary
 from harness.sessions.show import console, visible
 
 
@@ -56,14 +56,13 @@ def merge_command(*, files: tuple[Path, ...], html_file: Path | None, as_json: b
 
 def _show(report: SuiteReport) -> None:
     out = console()
-    failed = [each for each in report.sessions if not each.ok]
-    for each in failed:
+    for each in report.sessions:
+        if each.verdict != "failed":
+            continue
         out.print(Text("FAILED", style="bold red"), visible(each.session))
         for line in each.words:
             out.print(f"    {visible(line)}")
     for path, words in report.errors.items():
         out.print(f"ERROR  {visible(path)}: {visible(words)}", style="bold red")
-    count = counted(len(report.sessions) + len(report.errors), "session")
-    said = f"{count}, {len(report.sessions) - len(failed)} ok, {len(failed)} failed"
-    said += f", {len(report.errors)} could not be replayed" if report.errors else ""
+    said = summary([each.verdict for each in report.sessions], len(report.errors))
     out.print(Text(said, style="bold"))

@@ -12,11 +12,13 @@ from harness.page import document, escaped
 from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.report import ReportedCause, ReportedSession, SuiteReport
+from harness.sessions.session_report import summary
 
 _VERDICTS = {
     "ok": ("✓ ok", "ok"),
     "accepted": ("≈ accepted", "warn"),
     "failed": ("✗ failed", "bad"),
+    "not_judged": ("– not judged", "soft"),
 }
 _SEVERITIES = {"ignorable": ("·", "soft"), "volatile": ("~", "soft"), "warn": ("!", "warn"),
                "fail": ("✗", "bad")}  # fmt: skip
@@ -29,9 +31,9 @@ def report_page(report: SuiteReport, sweep: JsonObject | None = None) -> str:
     Args:
         sweep: what `agentrig sweep --json` has printed, to show its matrix too.
     """
-    failed = sum(not each.ok for each in report.sessions)
+    failed = sum(each.verdict == "failed" for each in report.sessions)
     parts = [
-        *_summary(report, failed),
+        *_summary(report),
         *_causes(report.sessions),
         *_sessions(report.sessions),
         *_sweep(sweep),
@@ -40,19 +42,14 @@ def report_page(report: SuiteReport, sweep: JsonObject | None = None) -> str:
     return document(title, parts, style=SWEEP_STYLE)
 
 
-def _summary(report: SuiteReport, failed: int) -> Iterator[str]:
-    count = len(report.sessions) + len(report.errors)
-    accepted = sum(each.verdict == "accepted" for each in report.sessions)
+def _summary(report: SuiteReport) -> Iterator[str]:
     mark, kind = ("✓ green", "ok") if report.ok else ("✗ red", "bad")
-    said = [counted(count, "session"), f"{len(report.sessions) - failed} ok"]
-    said += [f"{accepted} of them accepted"] if accepted else []
-    said += [f"{failed} failed"] if failed else []
-    said += [f"{len(report.errors)} could not be replayed"] if report.errors else []
+    said = summary([each.verdict for each in report.sessions], len(report.errors))
     if report.shard is not None:
-        said.append(f"shard {report.shard.number} of {report.shard.of}")
+        said += f", shard {report.shard.number} of {report.shard.of}"
     yield "<h1>Replay</h1>"
     seconds = sum(each.seconds for each in report.sessions)
-    yield f'<p><span class="{kind}">{mark}</span> {escaped(", ".join(said))} in {seconds:.2f} s</p>'
+    yield f'<p><span class="{kind}">{mark}</span> {escaped(said)} in {seconds:.2f} s</p>'
     if report.errors:
         yield '<ul class="found">'
         for path, words in report.errors.items():
@@ -80,9 +77,9 @@ def _causes(sessions: Sequence[ReportedSession]) -> Iterator[str]:
 def _sessions(sessions: Sequence[ReportedSession]) -> Iterator[str]:
     """Every session, those that failed first and open."""
     yield "<h2>Sessions</h2>"
-    for session in sorted(sessions, key=lambda each: (each.ok, each.session)):
+    for session in sorted(sessions, key=_failed_first):
         mark, kind = _VERDICTS[session.verdict]
-        is_open = "" if session.ok else " open"
+        is_open = " open" if session.verdict == "failed" else ""
         yield f'<details{is_open}><summary><span class="{kind}">{mark}</span> '
         said = f"{counted(session.steps, 'step')}, {session.seconds:.2f} s"
         yield f'{escaped(session.session)} <span class="soft">{said}</span></summary>'
@@ -94,6 +91,10 @@ def _sessions(sessions: Sequence[ReportedSession]) -> Iterator[str]:
                 yield f"<h3>{_cause_title(cause)}</h3>{_change(cause)}"
         links = _links(session.traces)
         yield f'<p class="soft">{escaped(session.path or "")} {links}</p></details>'
+
+
+def _failed_first(session: ReportedSession) -> tuple[bool, str]:
+    return session.verdict != "failed", session.session
 
 
 def _sweep(sweep: JsonObject | None) -> Iterator[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_core.messages import JsonObject, RunResult
+from harness.plain import counted
 from harness.sessions.drift import Drift
 from harness.sessions.exchange import Request
 from harness.sessions.format import ToolDefinition
@@ -30,6 +33,8 @@ class Report:
         withheld: what else changed, so that nothing was taken over though it was asked for.
         path: of the session file, where it was read from one.
         lies: what the trace says otherwise than the recording, where there is a trace.
+        judged: whether an agent could be held against it; else it is neither well nor failed.
+        note: what was looked at, where that is less than what an agent does.
         seconds: that the replay took.
     """
 
@@ -47,6 +52,8 @@ class Report:
     withheld: tuple[str, ...] = ()
     path: Path | None = None
     lies: tuple[str, ...] = ()
+    judged: bool = True
+    note: str = ""
     seconds: float = 0.0
 
     @property
@@ -61,8 +68,10 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """`ok`, `accepted` or `failed`."""
-        return "failed" if not self.ok else "accepted" if self.accepted else "ok"
+        """`ok`, `accepted`, `failed` or `not_judged`."""
+        if not self.ok:
+            return "failed"
+        return "not_judged" if not self.judged else "accepted" if self.accepted else "ok"
 
     def in_words(self) -> list[str]:
         """The verdict as lines of text: the reasons first, then where the run left its way."""
@@ -87,7 +96,7 @@ class Report:
         return {
             "session": self.name,
             "path": None if self.path is None else str(self.path),
-            "ok": self.ok,
+            "ok": None if self.verdict == "not_judged" else self.ok,
             "verdict": self.verdict,
             "accepted": list(self.accepted),
             "severity": self.drift.severity,
@@ -103,6 +112,19 @@ class Report:
             "stop_reasons": [str(result.stop_reason) for result in self.results],
             "answers": [result.answer for result in self.results],
             "data": [result.data for result in self.results],
-            "words": self.in_words(),
+            "words": [*self.in_words(), *([self.note] if self.note else [])],
             "seconds": round(self.seconds, 4),
         }  # fmt: skip
+
+
+def summary(verdicts: Sequence[str], errors: int) -> str:
+    """The count of all verdicts; `errors` are sessions that could not be replayed."""
+    count = Counter(verdicts)
+    words = [counted(count.total() + errors, "session"), f"{count['ok'] + count['accepted']} ok"]
+    counts = {
+        "of them accepted": count["accepted"],
+        "failed": count["failed"],
+        "not judged": count["not_judged"],
+        "could not be replayed": errors,
+    }
+    return ", ".join([*words, *(f"{number} {what}" for what, number in counts.items() if number)])

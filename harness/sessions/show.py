@@ -27,7 +27,7 @@ from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.drift import Cause, Severity
 from harness.sessions.exchange import canonical_json
-from harness.sessions.session_report import Report
+from harness.sessions.session_report import Report, summary
 
 _COLOURS: Mapping[Severity, str] = {
     "ignorable": "dim", "volatile": "cyan", "warn": "yellow", "fail": "red",
@@ -36,6 +36,7 @@ _VERDICTS = {
     "ok": ("ok    ", "green"),
     "accepted": ("ACCEPT", "cyan"),
     "failed": ("FAILED", "bold red"),
+    "not_judged": ("skip  ", "yellow"),
 }
 _LONG = 600  # characters of one item that are shown
 _LOSSES = {"context_truncated", "output_cut", "output_swallowed", "tool_abandoned"}
@@ -122,6 +123,8 @@ def show_report(out: Console, report: Report) -> None:
     out.print(Text(said, style=style), f"{visible(report.name)}  ({steps}, {report.seconds:.2f} s)")
     for line in report.in_words():
         out.print(Text(f"    {visible(line)}"))
+    if report.note:
+        out.print(Text(f"    {report.note}", style="dim"))
     if report.accepted:
         words = f"written to {visible(str(report.path))}; the model was not asked again"
         out.print(Text(f"    accepted: {', '.join(map(visible, report.accepted))}; {words}"))
@@ -132,17 +135,9 @@ def show_report(out: Console, report: Report) -> None:
 
 def show_summary(out: Console, reports: Sequence[Report], errors: int) -> None:
     """Print the count of all verdicts."""
-    good = sum(report.ok for report in reports)
-    words = [counted(len(reports) + errors, "session"), f"{good} ok"]
-    accepted = sum(report.verdict == "accepted" for report in reports)
-    if accepted:
-        words.append(f"{accepted} of them accepted")
-    if len(reports) > good:
-        words.append(f"{len(reports) - good} failed")
-    if errors:
-        words.append(f"{errors} could not be replayed")
+    words = summary([report.verdict for report in reports], errors)
     seconds = sum(report.seconds for report in reports)
-    out.print(Text(f"{', '.join(words)} in {seconds:.2f} s", style="bold"))
+    out.print(Text(f"{words} in {seconds:.2f} s", style="bold"))
 
 
 def run_as_json(result: RunResult) -> JsonObject:
