@@ -20,7 +20,6 @@ from harness.demo.described import described
 from harness.faults.bodies import with_reply
 from harness.minimize.draft import end_of
 from harness.redact import redactor
-from harness.sessions.cassette import render_session
 from harness.sessions.exchange import Exchange, Request, Response, canonical_json
 from harness.sessions.format import (
     AgentSource,
@@ -34,8 +33,9 @@ from harness.sessions.format import (
     ToolDefinition,
     Turn,
 )
+from harness.sessions.lint_secrets import write_scrubbed
 from harness.sessions.replay import replay
-from harness.sessions.storage import session_path, write_atomically
+from harness.sessions.storage import session_path
 from harness.sessions.trajectory import golden_turn
 
 _FACTORY = "harness.demo.described:described"
@@ -100,7 +100,7 @@ def write_replies(cases: Iterable[Mapping[str, Any]], folder: Path) -> list[Path
             continue
         folder.mkdir(parents=True, exist_ok=True)
         path = session_path(folder, str(case["id"]))
-        write_atomically(path, render_session(file))
+        write_scrubbed(path, file)
         written.append(path)
     return written
 

@@ -26,6 +26,7 @@ from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.errors import SessionError
 from harness.sessions.format import Session, SessionFile
+from harness.sessions.lint_secrets import scrubbed
 from harness.sessions.sources import Factory
 
 T = TypeVar("T")
@@ -107,6 +108,7 @@ def minimize(
     """
     began = time.monotonic()
     once = built_once(factory)
+    file = scrubbed(file)  # what is written must not hold what was overlooked before
     whole = begin(file, once)
     failure = _known_failure(file, factory, check)
     work = _Work(whole, once, failure, began + seconds, progress)

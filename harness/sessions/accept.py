@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.gears import Clock
-from harness.sessions.cassette import load_session, render_session, request_block
+from harness.sessions.cassette import load_session, request_block
 from harness.sessions.drift import Cause
 from harness.sessions.errors import SessionError
 from harness.sessions.exchange import Request
 from harness.sessions.format import Acceptance, SessionFile, Take
 from harness.sessions.journal import sole_writer
+from harness.sessions.lint_secrets import write_scrubbed
 from harness.sessions.replay import replay
 from harness.sessions.session_report import Report
-from harness.sessions.storage import write_atomically
 from harness.sessions.trajectory import golden_turn
 
 
@@ -76,7 +76,7 @@ def _take_over(path: Path, report: Report, note: Acceptance, how: Mapping[str, A
     again = replay(accepted, **how)
     if not again.ok:
         raise SessionError(f"{path}: what was accepted does not replay: {again.in_words()}")
-    write_atomically(path, render_session(accepted))
+    write_scrubbed(path, accepted)
 
 
 def _with_requests(file: SessionFile, report: Report, note: Acceptance) -> SessionFile:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Literal
 
 from agent_core.messages import JsonObject
-from harness.sessions.cassette import load_session, render_session
+from harness.sessions.cassette import load_session
 from harness.sessions.conversion import api_of, reply_of
 from harness.sessions.errors import SessionError
 from harness.sessions.exchange import canonical_key, json_body
 from harness.sessions.format import SessionFile
 from harness.sessions.lint_replies import reply_findings
-from harness.sessions.lint_secrets import scrubbed, secret_findings
-from harness.sessions.storage import write_atomically
+from harness.sessions.lint_secrets import secret_findings, write_scrubbed
 
 Level = Literal["error", "warning", "info"]
 
@@ -127,7 +126,7 @@ def fix(path: Path) -> bool:
     file = load_session(path)
     if not list(secret_findings(file)):
         return False
-    write_atomically(path, render_session(scrubbed(file)))
+    write_scrubbed(path, file)
     return True
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from agent_core.messages import JsonValue
 from harness.redact import redactor
-from harness.sessions.cassette import read_request, read_response, request_block, response_block
+from harness.sessions.cassette import (
+    read_request,
+    read_response,
+    render_session,
+    request_block,
+    response_block,
+)
 from harness.sessions.exchange import Exchange
 from harness.sessions.format import ErrorTake, Session, SessionFile, Take, Traffic
 from harness.sessions.scrubbing import recut, scrub_request, scrub_response
+from harness.sessions.storage import write_atomically
 
 
 def secret_findings(file: SessionFile) -> Iterator[tuple[str, str]]:
@@ -24,6 +32,15 @@ def secret_findings(file: SessionFile) -> Iterator[tuple[str, str]]:
     if before is not None and after is not None and before != after:
         for place in _changed(before.model_dump(mode="json"), after.model_dump(mode="json"), ""):
             yield place, "a value that looks like a credential"
+
+
+def write_scrubbed(path: Path, file: SessionFile) -> None:
+    """Write a file that was made of another one, which may be older than the masks of today.
+
+    Raises:
+        OSError: it cannot be written; what was there is untouched.
+    """
+    write_atomically(path, render_session(scrubbed(file)))
 
 
 def scrubbed(file: SessionFile) -> SessionFile:

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,23 @@ def test_lint_finding(tmp_path: Path) -> None:
     assert result.steps[1] < result.steps[0] == 3
     rules = {each.rule for each in lint_session(again(result.file), tmp_path / "short-min.yaml")}
     assert rules == {"context-truncated"}
+
+
+def test_a_secret_that_was_overlooked_is_not_copied(long: Path, tmp_path: Path) -> None:
+    """After kevin1024/vcrpy#961: whatever writes a session anew takes the secrets out."""
+    file = load_session(long)
+    headers = {"Authorization": ["Bearer SECRET-TOKEN-123"]}
+    first, *others = file.exchanges
+    spoilt = replace(first, request=replace(first.request, headers=headers))
+    file = replace(file, exchanges=(spoilt, *others))
+    path = tmp_path / "spoilt.yaml"
+    path.write_text(render_session(file), encoding="utf-8")
+    assert "SECRET-TOKEN-123" in path.read_text(encoding="utf-8")
+    done = agentrig("minimize", path, "--agent", f"{HERE}:ends_early",
+                    "--seconds", AGES)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    for written in Path("minimized").iterdir():
+        assert "SECRET-TOKEN-123" not in written.read_text(encoding="utf-8")
 
 
 def test_trajectory_check(long: Path) -> None:
