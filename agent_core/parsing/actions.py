@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from agent_core.parsing.answers import AnswerReader, NoAction, names_nothing
-from agent_core.parsing.calls import Call, plain_arguments
+from agent_core.parsing.arguments import plain_arguments
+from agent_core.parsing.calls import Call
 from agent_core.parsing.inputs import InputReader
 from agent_core.parsing.json_strict import read_strict
 from agent_core.parsing.labels import Label, announces, label_at

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from agent_core.messages import JsonObject, JsonValue
-from agent_core.parsing.json_reader import JsonReader
-from agent_core.parsing.json_strings import never
-from agent_core.parsing.outcome import Refusal, RepairLog, snippet
+from agent_core.parsing.arguments import arguments_of
+from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.toolset import Toolset
 
 _NAME_KEYS = (
@@ -37,18 +33,6 @@ _BESIDE = frozenset({
 _ANSWER_KEYS = (
     "answer", "final_answer", "response", "text", "content", "output", "result", "答案", "回答",
 )  # fmt: skip
-_SCHEMA_KEYS = frozenset({
-    "type", "properties", "required", "additionalProperties", "description", "title", "$schema",
-})  # fmt: skip
-_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
-NOTHING = frozenset({"", "none", "null", "n/a", "na", "{}", "无", "空", "没有", "無"})
-_PLACEHOLDER = re.compile(
-    r"[<＜][^<>＜＞\n]+[>＞]|\$\{[^{}\n]+\}|[?？]{2,}|\(?(?:tbd"
-    r"|(?:to be|not yet) (?:determined|known|confirmed)|pending(?: \w+)?|cancell?ed|skipped"
-    r"|待定|待确认|待批准|已?取消)\)?[.。]?",
-    re.IGNORECASE,
-)
-_STRUCTURE = re.compile(r"\s*+\"?[{\[｛［]")
 _MAX_WRAPPERS = 4
 
 
@@ -93,7 +77,7 @@ def _unwrapped(value: JsonValue, tools: Toolset, log: RepairLog, at: int) -> Cal
         named = "name" in value or not _ARGUMENTS.isdisjoint(value)
         if wrapper is None or (wrapper in _NAME_KEYS and named):
             break
-        if named and "name" in value:
+        if "name" in value:
             raise Refusal("ambiguous", f"a call, and another one in {wrapper!r}")
         log.add("wrapper", at, wrapper, "")
         value = value[wrapper]
@@ -108,14 +92,10 @@ def _from_object(
     value = _plain_keys(value)
     name_keys = [key for key in _NAME_KEYS if key in value]
     argument_keys = [key for key in _ARGUMENT_KEYS if key in value]
-    record = next((key for key in _RECORD if key in value), None)
-    if value.get("role") in {"tool", "function", "user", "system"}:
-        record = "role"
-    if name_keys and record and not tools.declares(str(value[name_keys[0]]), record):
-        raise Refusal("no_decision", f"{record!r} makes it the record of a call, not a call")
     if not name_keys:
         return _keyed_by_name(value, tools, log, at, more)
     name = _only(value, name_keys, "name")
+    _refuse_record(value, name, tools)
     if not argument_keys:
         return _flat(value, name, name_keys, tools=tools, log=log, at=at, more=more)
     if not isinstance(name, str):
@@ -129,6 +109,16 @@ def _from_object(
     if known != name:
         log.add("name", at, name, known)
     return Call(known, arguments_of(known, raw, tools, log, at), more)
+
+
+def _refuse_record(value: JsonObject, name: JsonValue, tools: Toolset) -> None:
+    """Refuse what tells of a call that was made: its result stands beside it, or its role."""
+    record = next((key for key in _RECORD if key in value), None)
+    if value.get("role") in {"tool", "function", "user", "system"}:
+        record = "role"
+    known = tools.find(name) if isinstance(name, str) else None
+    if record and known and not tools.declares(known, record):
+        raise Refusal("no_decision", f"{record!r} makes it the record of a call, not a call")
 
 
 def _plain_keys(value: JsonObject) -> JsonObject:
@@ -202,85 +192,6 @@ def _flat(
     return Call(known, arguments_of(known, rest, tools, log, at), more)
 
 
-def arguments_of(
-    name: str, raw: JsonValue, tools: Toolset, log: RepairLog, at: int, *, ended: bool = True
-) -> JsonObject:
-    """The arguments in `raw`, which a model may have encoded twice or left out.
-
-    Text that is `ended` is known to be whole, as in a string that was closed.
-    """
-    if raw is None:
-        log.add("no_arguments", at, "null", "{}")
-        return {}
-    if isinstance(raw, str):
-        raw = _decoded(name, raw, tools, log, at, ended=ended)
-    if not isinstance(raw, dict):
-        raise Refusal(
-            "bad_arguments",
-            f"expected an object with the arguments of {name}, got {snippet(repr(raw))}",
-            tool=name,
-        )
-    return _out_of_schema(name, raw, tools, log, at)
-
-
-def _decoded(
-    name: str, raw: str, tools: Toolset, log: RepairLog, at: int, *, ended: bool
-) -> JsonValue:
-    text = raw.strip()
-    if text.lower() in NOTHING:
-        log.add("no_arguments", at, raw, "{}")
-        return {}
-    if text[0] in "{｛":
-        value, end = JsonReader(text, log, ended=ended, gap=never).read(0)
-        if text[end:].strip():
-            raise Refusal(
-                "bad_arguments", f"text after the arguments of {name}: {snippet(text[end:])!r}",
-                tool=name,
-            )  # fmt: skip
-        log.add("double_encoded", at, raw, text)
-        return value
-    return plain_arguments(name, raw, tools, log, at)
-
-
-def plain_arguments(name: str, text: str, tools: Toolset, log: RepairLog, at: int) -> JsonObject:
-    """Plain text as the only argument, where the schema leaves no doubt which one it is."""
-    parameter = tools.plain_parameter(name)
-    words = text.strip()
-    cut = words[:1] == '"' and words.count('"') % 2
-    unsaid = cut or words == parameter or _PLACEHOLDER.fullmatch(words)
-    if parameter is None or unsaid or _STRUCTURE.match(text) or tools.keyed(name, text):
-        raise Refusal(
-            "bad_arguments",
-            f"expected an object with the arguments of {name}, got {snippet(text)!r}",
-            tool=name,
-        )
-    log.add("plain_input", at, text, parameter)
-    return {parameter: text}
-
-
-def _out_of_schema(
-    name: str, raw: JsonObject, tools: Toolset, log: RepairLog, at: int
-) -> JsonObject:
-    """The values inside an echoed schema; a schema that holds none is refused."""
-    properties = raw.get("properties")
-    if not isinstance(properties, dict) or not raw.keys() <= _SCHEMA_KEYS:
-        return raw
-    if tools.declares(name, "properties"):
-        return raw
-    if not properties or any(_is_schema(value) for value in properties.values()):
-        raise Refusal(
-            "bad_arguments", f"the schema of {name} stands where its values belong", tool=name
-        )
-    log.add("schema_echo", at, "properties", "")
-    return properties
-
-
-def _is_schema(value: JsonValue) -> bool:
-    return isinstance(value, dict) and (
-        (isinstance(value.get("type"), str) and value["type"] in _TYPES) or "enum" in value
-    )
-
-
 def answer_text(raw: JsonValue) -> str:
     """The answer in the arguments of a call of "Final Answer"."""
     if isinstance(raw, dict) and len(raw) == 1:
@@ -313,8 +224,3 @@ def nested_call(name: str, arguments: JsonObject, tools: Toolset) -> JsonObject 
     if isinstance(named[0], str) and tools.find(named[0]) is not None:
         raise Refusal("ambiguous", f"the call of {name} holds one of {named[0]!r}", tool=name)
     return None
-
-
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """`value` where it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}

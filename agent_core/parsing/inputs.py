@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from agent_core.messages import JsonObject
-from agent_core.parsing.calls import NOTHING, Call, arguments_of, nested_call, plain_arguments
+from agent_core.parsing.arguments import NOTHING, arguments_of, plain_arguments
+from agent_core.parsing.calls import Call, nested_call
 from agent_core.parsing.doubt import is_doubtful
 from agent_core.parsing.ending import Ending, clean_answer, next_cut
 from agent_core.parsing.json_strict import read_strict

@@ -17,7 +17,7 @@ from agent_core.messages import (
     Reply,
     ToolCall,
 )
-from agent_core.parsing.calls import arguments_of
+from agent_core.parsing.arguments import arguments_of
 from agent_core.parsing.json_strict import MAX_CHARS, read_strict
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from itertools import product
 
-from agent_core.parsing.calls import Answer, Call, arguments_of, call_in
+from agent_core.parsing.arguments import arguments_of
+from agent_core.parsing.calls import Answer, Call, call_in
 from agent_core.parsing.json_reader import JsonReader
 from agent_core.parsing.labels import announces
 from agent_core.parsing.outcome import Refusal, RepairLog
