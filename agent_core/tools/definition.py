@@ -12,6 +12,7 @@ from typing import Any, overload
 
 from agent_core.errors import ConfigError
 from agent_core.messages import JsonObject
+from agent_core.tools.schema import modern
 from agent_core.tools.signature import describe_function
 from agent_core.tools.validation import SchemaValidator
 
@@ -88,7 +89,7 @@ class FunctionDefinition:
             raise ConfigError(
                 f"tool {self.name!r}: parameters must be a JSON Schema, got {parameters!r}"
             )
-        parameters = {"type": "object", "properties": {}, **parameters}
+        parameters = {"type": "object", "properties": {}, **modern(parameters)}
         if parameters["type"] != "object":
             raise ConfigError(
                 f"tool {self.name!r}: the arguments must be an object, "

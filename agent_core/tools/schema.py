@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from agent_core.messages import JsonValue
 
 MAX_DEPTH = 64
 """Arguments nested deeper than this are refused: no tool needs them and validators break."""
+
+NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+"""Keywords that hold schemas by name."""
+
+DATA = frozenset({"default", "const", "enum", "examples"})
+"""Keywords that hold data, whatever its keys."""
 
 _MAX_REFS = 100  # `$ref` to `$ref`: longer chains are circles
 
@@ -28,6 +34,38 @@ class Node(NamedTuple):
             schema = schema[step]
             pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
         return Node(schema, pointer)
+
+
+def modern(schema: JsonValue) -> Any:
+    """A copy in the words of JSON Schema 2020-12.
+
+    OpenAPI's `nullable` becomes a type, and a keyword that is null, as some servers write an
+    absent one, goes.
+    """
+    if isinstance(schema, list):
+        return [modern(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {}
+    for key, value in schema.items():
+        if key in NAMED and isinstance(value, dict):
+            result[key] = {name: modern(each) for name, each in value.items()}
+        elif key in DATA or value is not None:
+            result[key] = value if key in DATA else modern(value)
+    if isinstance(result.get("nullable"), bool) and result.pop("nullable"):
+        return _nullable(result)
+    return result
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same or null."""
+    if "type" not in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    kinds = [each for each in types_of(schema) if each != "null"]
+    nullable = {**schema, "type": [*kinds, "null"]}
+    if "enum" in schema and None not in schema["enum"]:
+        nullable["enum"] = [*schema["enum"], None]
+    return nullable
 
 
 def find(root: JsonValue, pointer: str) -> Node | None:

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_core.messages import JsonObject, JsonValue
+from agent_core.tools.schema import DATA, NAMED
 
-_NAMED = {"properties", "patternProperties", "dependentSchemas"}  # hold schemas by name
-_DATA = {"default", "const", "enum", "examples"}  # hold data, whatever its keys
 _FIRST = ("type", "description", "properties", "required")
 
 
@@ -51,9 +50,9 @@ class _Tidier:
         return {**first, **result}
 
     def _value(self, key: str, value: JsonValue) -> JsonValue:
-        if key in _DATA:
+        if key in DATA:
             return value
-        if key in _NAMED:
+        if key in NAMED:
             return {name: self.part(each) for name, each in value.items()}
         return self.part(value)
 

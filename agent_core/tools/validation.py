@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_core.errors import ConfigError
 from agent_core.messages import JsonObject, JsonValue, Language
-from agent_core.tools.schema import MAX_DEPTH, Node, Path, json_path
+from agent_core.tools.schema import MAX_DEPTH, Node, Path, json_path, modern
 from agent_core.tools.wording import ArgumentError, Wording
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SchemaValidator:
     def __init__(self, schema: JsonObject) -> None:
         import jsonschema_rs  # noqa: PLC0415 - 40 ms that only tools need
 
-        schema = {key: value for key, value in schema.items() if key != "$schema"}
+        schema = {key: value for key, value in modern(schema).items() if key != "$schema"}
         try:
             self._validator = jsonschema_rs.Draft202012Validator(
                 schema, validate_formats=True, formats=_FORMATS, offline=True

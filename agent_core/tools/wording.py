@@ -20,7 +20,6 @@ _SHOWN_OPTIONS = 30
 
 # keyword -> (en, zh); `{}` is the keyword's value in the schema
 _EXPECTED = {
-    "const": ("{}", "{}"),
     "minimum": ("a number of at least {}", "不小于 {} 的数"),
     "maximum": ("a number of at most {}", "不大于 {} 的数"),
     "exclusiveMinimum": ("a number greater than {}", "大于 {} 的数"),
@@ -110,7 +109,7 @@ class Wording:
     def _tell_union(
         self, error: ValidationError, context: list[list[ValidationError]]
     ) -> Iterator[ArgumentError]:
-        """Where one branch fails only further down, its errors say more than the list of types."""
+        """Where branches fail only further down, the errors of the nearest say more than types."""
         path: Path = tuple(error.instance_path)
         kinds = {"type", "enum", "const"}
 
@@ -118,15 +117,27 @@ class Wording:
             return tuple(each.instance_path) == path and each.kind.name in kinds
 
         near = [branch for branch in context if branch and not any(map(refused_itself, branch))]
-        if len(near) == 1:
-            for each in near[0]:
-                yield from self.tell(each)
+        told = [[one for each in branch for one in self.tell(each)] for branch in near]
+        fewest = min(map(len, told), default=0)
+        told = [branch for branch in told if len(branch) == fewest]
+        if told:
+            yield from (self._common(told) if len(told) > 1 else ()) or told[0]
             return
         node = self._node(list(error.schema_path[:-1]))
         yield self._error(path, self.describe(node), self.got(error.instance, path))
 
+    def _common(self, branches: list[list[ArgumentError]]) -> list[ArgumentError]:
+        """What every branch refuses at the same place, such as the word that tells them apart."""
+        tables = [{each.path: each for each in branch} for branch in branches]
+        return [
+            ArgumentError(path, self.word("or").join(dict.fromkeys(expected)), first.got)
+            for path, first in tables[0].items()
+            if (expected := [each[path].expected for each in tables if path in each])
+            and len(expected) == len(tables)
+        ]
+
     def _expected(self, keyword: str, detail: JsonObject, error: ValidationError) -> str:
-        if keyword in {"type", "enum"}:
+        if keyword in {"type", "enum", "const"}:
             return self.describe(self._node(list(error.schema_path[:-1])))
         value = next(iter(detail.values()), "")
         if keyword in _EXPECTED:

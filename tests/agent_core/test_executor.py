@@ -129,6 +129,61 @@ def test_an_error_deep_in_a_union_names_the_deep_path() -> None:
     assert "$.to: expected object or array of integer, got boolean true" in observation.text
 
 
+def _shape(kind: str, *needed: str) -> dict[str, Any]:
+    properties = {"kind": {"const": kind}, **{key: {"type": "number"} for key in needed}}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"kind": "square"}, "- $.s.side: expected number, got nothing"),
+        ({"kind": "circle", "r": "big"}, '- $.s.r: expected number, got string "big"'),
+        ({"kind": "line", "r": 1}, '- $.s.kind: expected "circle", got string "line"'),
+        ({"kind": "line"}, '- $.s.kind: expected "circle" or "square", got string "line"'),
+        ({"kind": 1}, '- $.s.kind: expected "circle" or "square", got integer 1'),
+    ],
+)
+def test_the_nearest_branch_of_a_union_is_told(given: dict[str, Any], line: str) -> None:
+    """With the fewest errors; where several are as near, what tells them apart."""
+    schema = {
+        "properties": {"s": {"oneOf": [_shape("circle", "r"), _shape("square", "side")]}},
+        "required": ["s"],
+    }
+    tool = FunctionDefinition("tool", parameters=schema, function=lambda **given: None)
+    text = FunctionCallExecutor([tool]).execute(Action("tool", {"s": given})).text
+    assert text.splitlines()[1:] == [line]
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "value"),
+    [
+        ({"type": "integer", "nullable": True}, None, None),
+        ({"type": "integer", "nullable": True}, "5", 5),
+        ({"type": "string", "enum": ["a"], "nullable": True}, None, None),
+        ({"$ref": "#/$defs/n", "nullable": True}, None, None),
+        ({"type": "array", "items": {"type": "integer", "nullable": True}}, ["1", None], [1, None]),
+        ({"type": "object", "properties": None, "required": None}, {}, {}),
+        ({"type": "object", "properties": {"nullable": {"type": "integer"}}}, {"nullable": "1"},
+         {"nullable": 1}),
+    ],
+)  # fmt: skip
+def test_schemas_of_other_dialects_mean_what_they_say(part: Any, given: Any, value: Any) -> None:
+    """OpenAPI's word for "or null", and null where a keyword is absent."""
+    schema = {"properties": {"x": part}, "required": ["x"], "$defs": {"n": {"type": "integer"}}}
+    got: list[Any] = []
+    tool = FunctionDefinition("tool", parameters=schema, function=lambda **each: got.append(each))
+    assert FunctionCallExecutor([tool]).execute(Action("tool", {"x": given})).ok
+    assert got == [{"x": value}]
+
+
+def test_not_nullable_is_not_nullable() -> None:
+    """The word itself is no permission."""
+    schema = {"properties": {"x": {"type": "integer", "nullable": False}}, "required": ["x"]}
+    tool = FunctionDefinition("tool", parameters=schema, function=lambda x: x)
+    assert not FunctionCallExecutor([tool]).execute(Action("tool", {"x": None})).ok
+
+
 def test_options_and_bounds_are_named() -> None:
     """What is expected says enough to write it."""
     schema = {
