@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 _SPELLED = re.compile(
     r"""
-    \\{1,8} (?: u(?P<unit>[0-9a-f]{4}) | x(?P<byte>[0-9a-f]{2}) | (?=[^\w\s\\]) )
+    \\{1,8} (?: u(?P<unit>[0-9a-f]{4}) | x(?P<byte>[0-9a-f]{2}) | (?=[^a-z0-9\s\\]) )
     | % (?:25){0,4} (?P<percent>[0-9a-f]{2})
     | & (?:amp;){0,4} (?P<entity> \#[0-9]{1,7};? | \#x[0-9a-f]{1,6};? | [a-z]{2,6}; )
     | [\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]
