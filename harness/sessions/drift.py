@@ -5,11 +5,12 @@ Forty requests that repeat one changed sentence differ for one reason; the repor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent_core.messages import JsonObject
+from harness.plain import counted
 from harness.sessions.format import ToolDefinition
 from harness.sessions.parts import (
     LANGUAGE,
@@ -119,7 +120,7 @@ class Drift:
         if len(shown) == 1:
             return [self.sentence(shown[0], "for one reason: ")]
         touched = {number for cause in shown for number in cause.requests}
-        head = f"{len(touched)} of {self.total} steps differ for {len(shown)} reasons:"
+        head = f"{self._of(touched)} for {len(shown)} reasons:"
         return [head, *(f"  {self.sentence(cause)}" for cause in shown)]
 
     def sentence(self, cause: Cause, why: str = "") -> str:
@@ -130,9 +131,13 @@ class Drift:
         if cause.kind == "protocol":
             return f"{cause.part}{also}"
         if not why:
-            return f"{cause.part}: {len(cause.requests)} of {self.total} steps{also}"
-        verb = "differs" if len(cause.requests) == 1 else "differ"
-        return f"{len(cause.requests)} of {self.total} steps {verb} {why}{cause.part}{also}"
+            seen = f"{len(cause.requests)} of {counted(self.total, 'step')}"
+            return f"{cause.part}: {seen}{also}"
+        return f"{self._of(cause.requests)} {why}{cause.part}{also}"
+
+    def _of(self, requests: Collection[int]) -> str:
+        verb = "differs" if len(requests) == 1 else "differ"
+        return f"{len(requests)} of {counted(self.total, 'step')} {verb}"
 
 
 @dataclass
@@ -266,8 +271,10 @@ def _protocol(player: Player) -> Iterable[Cause]:
         yield Cause("protocol", part, "fail", tuple(n for n, _ in early))
     unused = player.unused
     if unused:
+        verb = "was" if len(unused) == 1 else "were"
         part = (
-            f"{len(unused)} recorded requests were not sent, the first is request {unused[0] + 1}"
+            f"{counted(len(unused), 'recorded request')} {verb} not sent, "
+            f"the first is request {unused[0] + 1}"
         )
         yield Cause("protocol", part, "fail", tuple(each + 1 for each in unused))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent_core.messages import JsonObject
 from harness.faults import Response
+from harness.plain import counted
 from harness.sessions.conversion import route_of
 from harness.sessions.cursor import Cursor
 from harness.sessions.drift import Drift
@@ -105,9 +106,10 @@ def refusal_of(form: Request, cursors: Sequence[Cursor]) -> Refusal:
     common, cursor, place = found[0]
     drift = cursor.drift(place, form)
     reasons = "; ".join(cause.part for cause in drift.causes if cause.severity != "ignorable")
+    shared = f" ({counted(common, 'message')} in common)" if common else ""
     words = (
-        f"session {cursor.name}: no recorded request fits; request {place + 1} comes nearest "
-        f"({common} messages in common) and differs in: {reasons}"
+        f"session {cursor.name}: no recorded request fits; request {place + 1} comes nearest"
+        f"{shared} and differs in: {reasons}"
     )
     return Refusal(route, cursor.name, drift, words)
 

@@ -17,6 +17,7 @@ from agent_core.messages import Reply
 from harness.faults import Received, Response
 from harness.faults.replies import REPLY_FAULTS
 from harness.faults.transport import HTTP_FAULTS
+from harness.plain import counted
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
 from harness.sessions.conversion import route_of
@@ -99,9 +100,11 @@ class SessionServer(NamedServer):
                     f"request {expected + 1}"
                 )
             if unused := cursor.unused:
+                recorded = counted(len(cursor.takes), "recorded request")
+                verb = "was" if len(unused) == 1 else "were"
                 yield (
-                    f"session {cursor.name}: {len(unused)} of {len(cursor.takes)} recorded "
-                    f"requests were not sent, the first is request {unused[0] + 1}"
+                    f"session {cursor.name}: {len(unused)} of {recorded} {verb} not sent, "
+                    f"the first is request {unused[0] + 1}"
                 )
 
     def _answer(self, received: Received, name: str | None) -> Response:

@@ -49,11 +49,16 @@ def listed(items: Any, limit: int = 5) -> str:
     return shown + (f" and {len(items) - limit} more" if len(items) > limit else "")
 
 
+def steps(count: object) -> str:
+    """How many steps a run took, as its trace says."""
+    return f"{count} step" if count == 1 else f"{count} steps"
+
+
 def _run(a: dict[str, Any]) -> list[str]:
     good = a.get(semconv.ERROR_TYPE) is None  # otherwise the description has said it
     said = [str(a.get(semconv.STOP_REASON, "not ended"))] if good else []
     if a.get("harness.steps") is not None:
-        said.append(f"{a['harness.steps']} steps")
+        said.append(steps(a["harness.steps"]))
     return said + tokens(a, "harness.total_")
 
 

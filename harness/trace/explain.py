@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness import semconv
 from harness.plain import one_line
-from harness.trace.describe import duration, listed, tokens, window_share
+from harness.trace.describe import duration, listed, steps, tokens, window_share
 from harness.trace.spans import Trace, TraceSpan
 
 MAX_LINES = 10
@@ -77,7 +77,7 @@ def findings(trace: Trace) -> list[Finding]:
 def _summary(run: TraceSpan) -> str:
     a = run.attributes
     reason = a.get(semconv.STOP_REASON, "not ended")
-    said = [f"{a.get('harness.steps', '?')} steps", duration(run.milliseconds)]
+    said = [steps(a.get("harness.steps", "?")), duration(run.milliseconds)]
     said += tokens(a, "harness.total_")
     return f"{run.name}: {reason}, {', '.join(said)}"
 

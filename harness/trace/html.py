@@ -219,7 +219,8 @@ def _readable(key: str, value: Any) -> str:
         if not isinstance(message, dict):
             continue
         if "count" in message:
-            lines.append(f"… {message['count']} messages left out …")
+            noun = "message" if message["count"] == 1 else "messages"
+            lines.append(f"… {message['count']} {noun} left out …")
         parts = [part for part in message.get("parts") or [] if isinstance(part, dict)]
         lines += [f"[{message.get('role')}] {_part(part)}" for part in parts]
     return "\n".join(lines) or str(value)

@@ -49,7 +49,7 @@ def test_a_conversation_is_answered_and_judged(tmp_path: Path) -> None:
         assert ask(server, SECOND).json()["message"]["content"] == ANSWER
         verdict = server.verdict()
     assert half.in_words() == [
-        "session tour: 1 of 2 recorded requests were not sent, the first is request 2"
+        "session tour: 1 of 2 recorded requests was not sent, the first is request 2"
     ]
     assert (verdict.ok, verdict.answered, verdict.in_words()) == (True, 2, [])
 
@@ -67,6 +67,20 @@ def test_empty_defaults_of_clients_do_not_count(tmp_path: Path, extra: Any) -> N
     messages = [{**QUESTION, "images": None}, {**ASKED, "content": None}, {**SEEN, "thinking": ""}]
     with serve([tool_turn(tmp_path / "tour.yaml")]) as server:
         assert ask(server, {**SECOND, **extra, "messages": messages}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([SEEN], "request 1 comes nearest and differs in: "),
+        ([QUESTION, SEEN], "comes nearest (1 message in common) and differs in: "),
+        ([QUESTION, ASKED, {**SEEN, "content": "雨"}], " (2 messages in common) and differs in: "),
+    ],
+)
+def test_numbers_agree_with_their_nouns(tmp_path: Path, messages: Any, words: str) -> None:
+    """None is not spoken of, one is one message."""
+    with serve([tool_turn(tmp_path / "tour.yaml")]) as server:
+        assert words in ask(server, {**SECOND, "messages": messages}).json()["error"]
 
 
 def test_what_fits_nothing_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_fixture_judges_at_the_end_of_its_block(tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path)
     assert code == 1, output
     assert "2 failed, 1 passed" in output
-    assert "1 of 2 recorded requests were not sent, the first is request 2" in output
+    assert "1 of 2 recorded requests was not sent, the first is request 2" in output
     assert "HTTPError: 409" in output
     assert "differs in: question" in output
 

@@ -167,7 +167,7 @@ def test_faults_of_every_request_and_faults_that_stay(tmp_path: Path) -> None:
         seen += [outcome(server.url, second)[0] for _ in range(3)]
         words = server.verdict().in_words()
     assert seen == [500, 200, 500, 404, 404]
-    assert words == ["session c: 1 of 2 recorded requests were not sent, the first is request 2"]
+    assert words == ["session c: 1 of 2 recorded requests was not sent, the first is request 2"]
 
 
 def test_nobody_waits_long_for_a_retry(tmp_path: Path) -> None:

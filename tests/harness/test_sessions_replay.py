@@ -553,7 +553,7 @@ def test_a_native_tool_changes_in_the_request_itself(tmp_path: Path) -> None:
         ),
     )
     assert report.in_words() == [
-        "1 of 1 steps differs for one reason: description of tool `get_weather`"
+        "1 of 1 step differs for one reason: description of tool `get_weather`"
     ]
 
 
@@ -587,3 +587,5 @@ def test_one_reason_in_some_steps_only_says_so() -> None:
     unseen = Cause("schema", "schema of tool `t`", "warn", ())
     assert Drift(4, (unseen,)).in_words() == ["not seen in any request: schema of tool `t`"]
     assert Drift(4, (cause, unseen)).in_words()[0] == "2 of 4 steps differ for 2 reasons:"
+    alone = Cause("message", "observation", "fail", (1,))
+    assert Drift(1, (alone, unseen)).in_words()[0] == "1 of 1 step differs for 2 reasons:"
