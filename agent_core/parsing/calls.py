@@ -10,11 +10,13 @@ from agent_core.parsing.arguments import arguments_of
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.toolset import Toolset
 
-_NAME_KEYS = (
+NAME_KEYS = (
     "name", "tool", "tool_name", "function", "function_name", "action", "action_name",
     "recipient_name",
     "工具", "工具名", "工具名称", "行动", "动作", "函数", "名称",
 )  # fmt: skip
+"""Keys under which the name of a tool stands in a call."""
+
 _ARGUMENT_KEYS = (
     "arguments", "parameters", "args", "params", "input", "tool_input", "action_input",
     "kwargs", "参数", "输入", "行动输入", "动作输入", "工具输入",
@@ -75,7 +77,7 @@ def _unwrapped(value: JsonValue, tools: Toolset, log: RepairLog, at: int) -> Cal
             return None
         wrapper = next((k for k in _WRAPPERS if isinstance(value.get(k), (dict, list))), None)
         named = "name" in value or not _ARGUMENTS.isdisjoint(value)
-        if wrapper is None or (wrapper in _NAME_KEYS and named):
+        if wrapper is None or (wrapper in NAME_KEYS and named):
             break
         if "name" in value:
             raise Refusal("ambiguous", f"a call, and another one in {wrapper!r}")
@@ -90,7 +92,7 @@ def _from_object(
     value: JsonObject, tools: Toolset, log: RepairLog, at: int, more: int
 ) -> Call | Answer | None:
     value = _plain_keys(value)
-    name_keys = [key for key in _NAME_KEYS if key in value]
+    name_keys = [key for key in NAME_KEYS if key in value]
     argument_keys = [key for key in _ARGUMENT_KEYS if key in value]
     if not name_keys:
         return _keyed_by_name(value, tools, log, at, more)
@@ -124,7 +126,7 @@ def _refuse_record(value: JsonObject, name: JsonValue, tools: Toolset) -> None:
 def _plain_keys(value: JsonObject) -> JsonObject:
     """The object with `Name` and `Arguments` in lower case, where that hides nothing."""
     lower = {key.lower(): item for key, item in value.items()}
-    known = any(key in lower for key in _NAME_KEYS) and not any(k in value for k in _NAME_KEYS)
+    known = any(key in lower for key in NAME_KEYS) and not any(k in value for k in NAME_KEYS)
     return lower if known and len(lower) == len(value) else value
 
 
@@ -214,7 +216,7 @@ def nested_call(name: str, arguments: JsonObject, tools: Toolset) -> JsonObject 
     if any(tools.declares(name, key) for key in arguments):
         return None
     inner = next((arguments[key] for key in _ARGUMENT_KEYS if key in arguments), None)
-    named = [arguments[key] for key in _NAME_KEYS if key in arguments]
+    named = [arguments[key] for key in NAME_KEYS if key in arguments]
     if not isinstance(inner, dict) or len(arguments) != len(named) + 1 or len(named) > 1:
         return None
     if not named:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from agent_core.parsing.calls import NAME_KEYS
 from agent_core.parsing.decide import RESULT_HEAD
 from agent_core.parsing.disguise import ODD_BREAK, may_be_label
 from agent_core.parsing.labels import line_end
@@ -104,7 +105,7 @@ def _calls(tools: tuple[str, ...]) -> re.Pattern[str]:
     name = "(?:" + "|".join(map(re.escape, tools)) + ")"
     quote = r"(?:\\{0,4}[\"'“”‘’＂]|&quot;)"
     return re.compile(
-        rf"[:：]\s{{0,8}}{quote}\s?(?:\w{{1,12}}[.:/])?{name}\s?{quote}"
+        rf"(?i:{'|'.join(NAME_KEYS)}){quote}?\s{{0,8}}[:：]\s{{0,8}}{quote}\s?(?:\w{{1,12}}[.:/])?{name}\s?{quote}"
         rf"|{quote}{name}{quote}\s{{0,8}}[:：]\s{{0,8}}[{{｛]"
         rf"|(?<!\w){name}(?:[(（]|\[(?:ARGS|CALL_ID)\]|\s{{0,8}}[{{｛])"
     )

@@ -158,6 +158,7 @@ def test_these_are_calls(call: str) -> None:
         "You can order it, or reorder(x) it: order, please",
         '{"item": "ordered", "name": "Oslo", "order": 5}',
         '["order", "orders"]',
+        '{"type": "order", "item": "x"}',
         "the order (of 5) is",
     ],
 )
