@@ -28,6 +28,7 @@ from harness.sessions.arguments import (
     paths_argument,
     workers_options,
 )
+from harness.sessions.discovery import names_no_agent
 from harness.sessions.show import console
 from harness.sessions.suite import session_files
 
@@ -78,7 +79,7 @@ def sweep_command(
       agentrig sweep cassettes --dask tcp://127.0.0.1:8786
     """
     with exit_codes():
-        files = session_files(paths)
+        files = _with_agents(session_files(paths), paths)
         if not files:
             raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
         names = tuple(name for each in operators for name in each.split(",") if name)
@@ -95,6 +96,14 @@ def sweep_command(
             click.echo(line, err=as_json)
     if report.violations or report.errors or not report.reaches(threshold):
         leave(FAILED)
+
+
+def _with_agents(files: Sequence[Path], named: Sequence[Path]) -> list[Path]:
+    """What can be swept; of what nobody named, recordings of other agents are only told of."""
+    left_out = [each for each in files if each not in named and names_no_agent(each)]
+    for path in left_out:
+        click.echo(f"left out {path}: it does not say what agent made it", err=True)
+    return [each for each in files if each not in left_out]
 
 
 def _swept(files: Sequence[Path], plan: Plan, **where: Any) -> SweepReport:

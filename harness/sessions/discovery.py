@@ -22,7 +22,7 @@ except ImportError:  # PyYAML built without libyaml: the same, slower
 Kind = Literal["session", "damaged", "foreign"]
 
 _PATTERNS = ("*.yaml", "*.yml")
-_BEGINNINGS = (b"session:", b"traffic:", b"interactions:", b"version:")
+_BEGINNINGS = (b"session:", b"traffic:", b"interactions:", b"version:")  # only the first: an agent
 _BLOCKS = {"session", "traffic", "interactions"}
 _BOM = b"\xef\xbb\xbf"
 
@@ -60,6 +60,15 @@ def kind_of(path: Path) -> Kind:
         return "session" if not _BLOCKS.isdisjoint(_outermost_keys(text)) else "foreign"
     except (yaml.YAMLError, ValueError, RecursionError):
         return "damaged"
+
+
+def names_no_agent(path: Path) -> bool:
+    """Whether a file is a cassette that does not say what agent made it: a proxy's, or stock."""
+    try:
+        with path.open("rb") as file:
+            return file.read(64).removeprefix(_BOM).startswith(_BEGINNINGS[1:])
+    except OSError:  # who reads it says why
+        return False
 
 
 def _is_special(path: Path) -> bool:

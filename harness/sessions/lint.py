@@ -90,7 +90,8 @@ def lint(
         try:
             file = load_session(path)
         except (SessionError, OSError) as error:
-            found.append(Finding(path, "unreadable", "", str(error)))
+            words = str(error).removeprefix(f"{path}: ")
+            found.append(Finding(path, "unreadable", "", words))
             continue
         found += lint_session(file, path, max_age=max_age, now=now)
         exchanges = tuple(

@@ -23,7 +23,11 @@ class NamedServer(ABC):
     """
 
     def __init__(self, port: int) -> None:
-        self._http = FaultServer(self._received, port=port)
+        try:
+            self._http = FaultServer(self._received, port=port)
+        except OSError as error:
+            words = f"cannot listen on 127.0.0.1:{port} ({error.strerror})"
+            raise OSError(f"{words}; choose another port, or 0 for a free one") from error
         self._stopping = self._http.stopping
 
     @property

@@ -12,6 +12,7 @@ import requests
 from click.testing import CliRunner
 
 from harness.cli import main
+from harness.sessions.serve import serve
 from tests.harness.serve_support import ASKED, QUESTION, SEEN, tool_turn
 from tests.harness.sessions_support import three_steps
 from tests.harness.test_sessions_plugin import run_pytest
@@ -131,3 +132,27 @@ def test_a_lost_link_on_the_command_line_does_not_end_the_command_for_the_others
         assert "lost.yaml" in done.output
         assert "round.yaml" in done.output
         assert " a " in done.output or "3 files" in done.output
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    """And what to do about it."""
+    path = tool_turn(tmp_path / "tour.yaml")
+    with serve([path]) as server:
+        port = server.url.rpartition(":")[2]
+        done = CliRunner().invoke(main, ["serve", str(path), "--port", port])
+    assert done.exit_code == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in done.output
+    assert "another port" in done.output
+
+
+def test_a_sweep_of_a_folder_leaves_out_what_names_no_agent(tmp_path: Path) -> None:
+    """A proxy's recording beside sessions is told of and fails nothing, unless it is asked for."""
+    three_steps(tmp_path / "a.yaml")
+    stock = tool_turn(tmp_path / "tour.yaml")
+    how = ["--steps", "1", "--operators", "404", "--workers", "1"]
+    done = CliRunner().invoke(main, ["sweep", str(tmp_path), *how])
+    assert done.exit_code == 0, done.output
+    assert f"left out {stock}" in done.stderr
+    done = CliRunner().invoke(main, ["sweep", str(tmp_path), str(stock), *how])
+    assert done.exit_code == 1
+    assert "NOT SWEPT" in done.output
