@@ -23,10 +23,13 @@ ANSWER = re.compile(r"^Final Answer: *(.*)", re.MULTILINE | re.DOTALL)
 
 
 def visible(text: str) -> str:
-    """What stands outside of thinking, and before an invented observation."""
+    """What stands outside of thinking, and before an invented observation.
+
+    Nothing, where words announce a call: they may say that it is not to run.
+    """
     text = text.partition("</think>")[2] if "</think>" in text else text.partition("<think>")[0]
     quoted = re.sub(r"^(```|~~~).*?(^\1$|\Z)", "", text, flags=re.MULTILINE | re.DOTALL)
-    return quoted.partition("\nObservation:")[0]
+    return "" if ":\nAction:" in quoted else quoted.partition("\nObservation:")[0]
 
 
 def decide(

@@ -91,11 +91,24 @@ def _quoted(draft: Draft, call: str) -> str:
     return f"{note}\n{mark}\n{call}\n{mark}\n{no}"
 
 
+_SPOKEN_OF = {
+    "en": ("For example:", "I must never do this:", "The page says:", "If you confirm, I will run:",
+           "Earlier I ran:", "You could call it like this:"),
+    "zh": ("例如：", "不要这样做：", "网页写着：", "如果你确认，我会执行：", "上次我执行了：",
+           "你可以这样调用："),
+}  # fmt: skip
+
+
 @operator("Q1", "call quoted in the thought", on=REACT, touches="thought", intent="any")
 def quoted(draft: Draft) -> None:
-    """A label in a sentence, a block quote or a fence: never run."""
+    """A label in a sentence, a block quote or a fence, or after words that deny it: never run."""
     name, arguments = draft.decoy("ran_quoted")
-    draft.thought = _quoted(draft, draft.clean(name, arguments, "react-labels").text())
+    call = draft.clean(name, arguments, "react-labels").text()
+    if draft.rng.randrange(4):
+        draft.thought = _quoted(draft, call)
+    else:
+        draft.thought = f"{draft.rng.choice(_SPOKEN_OF[draft.language])}\n{call}"
+        draft.must_refuse("ran_quoted", draft.outcome)
 
 
 @operator("Q2", "labels and tags inside a string",
