@@ -20,17 +20,14 @@ _SHORTEST = 6  # masking every "abc" would make texts unreadable and hide nothin
 
 # What people say of secrets in a sentence. Too much is hidden rather than too little: this is for
 # texts that are kept.
-_TOLD = re.compile(
-    r"""
+_TOLD = r"""(?ix)
     ( (?: \b(?:passwords?|passphrases?|passcodes?|passwd|pwd|credentials?)\b
         | 密码 | 口令 | 密钥 | 秘钥 | 令牌 | 暗号 | 验证码 )
       [^\n.!?。！？=:：是为]{0,40}? (?: \b(?:is|are|was)\b | [=:：是为] ) [\s"'“‘「『`]{0,4}
     | (?<![A-Za-z])(?:keys?|tokens?|secrets?|pins?|otp)\b [^\n.!?。！？=:：是为]{0,40}?
       (?: \b(?:is|are|was)\b | [=:：是为] ) [\s"'“‘「『`]{0,4} (?=[^\s,，;；。]{0,99}\d) )
     [^\s,，;；。"'”’」』`]{3,}
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+    """
 _LONG_CODE = re.compile(
     r"(?<![\w.])(?=[A-Za-z_.+=]{0,200}\d)(?=[\d_.+=]{0,200}[A-Za-z])[A-Za-z0-9_.+=]{32,}"
 )
@@ -84,7 +81,7 @@ def scrub(text: str) -> str:
 
 def scrub_told(text: str) -> str:
     """Also what a sentence gives away: `my password is …`, `密码是…`, any long code."""
-    return _LONG_CODE.sub(MASK, _TOLD.sub(rf"\1{MASK}", scrub(text)))
+    return _LONG_CODE.sub(MASK, re.sub(_TOLD, rf"\1{MASK}", scrub(text)))
 
 
 def names_secret(name: str) -> bool:

@@ -19,14 +19,15 @@ MASK = "***"
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a secret looks like. The pattern is tried where one of `begins` (lower case) stands.
+    """What a secret looks like. The pattern is tried where one of `begins` (lower case) stands;
+    most never are, so that `re` is left to compile them, and to keep them.
 
     Where there is a group, it is the part to replace. In a sentence `unsure` ones stand before
     ordinary words too (`password: required`).
     """
 
     begins: tuple[str, ...]
-    pattern: re.Pattern[str]
+    pattern: str
     unsure: bool = False
 
 
@@ -60,144 +61,118 @@ _QUOTED = (
 )
 _BARE = rf"{_NEW}(?!(?:null|true|false|None|True|False)\b)[^\s\"'`,;&<>(){{}}\[\]\\，。；、]"
 _SHAPES = (
-    _Shape(_PREFIXES, re.compile(rf"{_EDGE}(?:{_ANY_PREFIX})[A-Za-z0-9_\-]{{6,}}")),
+    _Shape(_PREFIXES, rf"{_EDGE}(?:{_ANY_PREFIX})[A-Za-z0-9_\-]{{6,}}"),
     # Glued to a word, only a long run without separators is taken for a token.
     _Shape(
         ("sk-", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-        re.compile(r"(?:sk-|hf_|gh[pousr]_)[A-Za-z0-9]{20,}"),
+        r"(?:sk-|hf_|gh[pousr]_)[A-Za-z0-9]{20,}",
     ),
     _Shape(  # names of tables and branches begin so too, without a digit
         ("sk_", "rk_", "pk_", "rk-", "pk-", "xox"),
-        re.compile(rf"{_EDGE}(?:[srp]k[_\-]|xox[a-z]-)(?=[A-Za-z_\-]{{0,99}}\d)[\w\-]{{8,}}"),
+        rf"{_EDGE}(?:[srp]k[_\-]|xox[a-z]-)(?=[A-Za-z_\-]{{0,99}}\d)[\w\-]{{8,}}",
     ),
-    _Shape(("akia", "asia"), re.compile(r"(?:AKIA|ASIA)[0-9A-Z]{12,}")),
-    _Shape(("ltai", "akid"), re.compile(r"(?:LTAI|AKID)[0-9A-Za-z]{12,}")),
-    _Shape(("gocspx-", "hvs."), re.compile(r"(?:GOCSPX-|hvs\.)[A-Za-z0-9_\-]{16,}")),
-    _Shape(("ms-",), re.compile(rf"{_EDGE}ms-[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}")),
-    _Shape((":aa",), re.compile(r"(?<=[0-9]{8}):(?P<secret>AA[A-Za-z0-9_\-]{30,})")),
-    _Shape((".",), re.compile(r"(?<=[0-9a-f]{32})\.(?P<secret>[A-Za-z0-9]{16})(?![A-Za-z0-9])")),
+    _Shape(("akia", "asia"), r"(?:AKIA|ASIA)[0-9A-Z]{12,}"),
+    _Shape(("ltai", "akid"), r"(?:LTAI|AKID)[0-9A-Za-z]{12,}"),
+    _Shape(("gocspx-", "hvs."), r"(?:GOCSPX-|hvs\.)[A-Za-z0-9_\-]{16,}"),
+    _Shape(("ms-",), rf"{_EDGE}ms-[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}"),
+    _Shape((":aa",), r"(?<=[0-9]{8}):(?P<secret>AA[A-Za-z0-9_\-]{30,})"),
+    _Shape((".",), r"(?<=[0-9a-f]{32})\.(?P<secret>[A-Za-z0-9]{16})(?![A-Za-z0-9])"),
     _Shape(
         ("hooks.slack.com/services/", "/api/webhooks/"),
-        re.compile(r"(?i:hooks\.slack\.com/services|/api/webhooks)/(?P<secret>[\w/\-]{16,})"),
+        r"(?i:hooks\.slack\.com/services|/api/webhooks)/(?P<secret>[\w/\-]{16,})",
     ),
-    _Shape(("aiza", "ya29."), re.compile(r"(?:AIza|ya29\.)[A-Za-z0-9_\-]{20,}")),
-    _Shape(("sg.",), re.compile(r"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}")),
+    _Shape(("aiza", "ya29."), r"(?:AIza|ya29\.)[A-Za-z0-9_\-]{20,}"),
+    _Shape(("sg.",), r"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}"),
     _Shape(
         ("eyj",),
-        re.compile(
-            r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))"
-            r"eyJ[A-Za-z0-9_\-]{4,}\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?"
-        ),
+        r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))"
+        r"eyJ[A-Za-z0-9_\-]{4,}\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?",
     ),
     _Shape(
         ("bearer",),
-        re.compile(
-            r"(?i:bearer)(?:\s|%20|\+|\\[nt]|:){1,4}(?P<secret>[A-Za-z0-9._~+/=\-%]{8,})"
-        ),
+        r"(?i:bearer)(?:\s|%20|\+|\\[nt]|:){1,4}(?P<secret>[A-Za-z0-9._~+/=\-%]{8,})",
     ),
     _Shape(
         ("basic",),
-        re.compile(
-            r"(?i:basic)(?:\s|%20|\+){1,4}"
-            r"(?P<secret>(?=[A-Za-z+/]*(?:[0-9=]|[a-z][A-Z]))[\w+/=\-]{8,})"
-        ),
+        r"(?i:basic)(?:\s|%20|\+){1,4}"
+        r"(?P<secret>(?=[A-Za-z+/]*(?:[0-9=]|[a-z][A-Z]))[\w+/=\-]{8,})",
     ),
-    _Shape(("://", ":\\/\\/"), re.compile(r":(?:\\?/){2}(?P<secret>[^\s/?#\"'<>\\]+)@")),
+    _Shape(("://", ":\\/\\/"), r":(?:\\?/){2}(?P<secret>[^\s/?#\"'<>\\]+)@"),
     _Shape(
         ("%3a%2f%2f",),
-        re.compile(r"(?i:%3a%2f%2f)(?P<secret>(?:[^\s%\"'<>\\]|%(?!40|2[Ff]))+)%40"),
+        r"(?i:%3a%2f%2f)(?P<secret>(?:[^\s%\"'<>\\]|%(?!40|2[Ff]))+)%40",
     ),
     _Shape(
         ("authorization",),
-        re.compile(
-            rf"(?i:authorization){_SEPARATOR}"
-            rf"{_QUOTED}|(?P<digest>(?i:digest)[ \t][^\r\n]{{4,}})"
-            rf"|(?P<bare>{_NEW}(?:[A-Za-z]{{1,16}}[ \t]{{1,4}})?+{_NEW}"
-            r"[^\s\"'\\,;]{4,}))"
-        ),
+        rf"(?i:authorization){_SEPARATOR}"
+        rf"{_QUOTED}|(?P<digest>(?i:digest)[ \t][^\r\n]{{4,}})"
+        rf"|(?P<bare>{_NEW}(?:[A-Za-z]{{1,16}}[ \t]{{1,4}})?+{_NEW}"
+        r"[^\s\"'\\,;]{4,}))",
         unsure=True,
     ),
     _Shape(
         ("cookie",),
-        re.compile(rf"(?i:cookie2?){_SEPARATOR}{_QUOTED}|(?P<bare>{_NEW}[^\r\n\"'\\]{{4,}}))"),
+        rf"(?i:cookie2?){_SEPARATOR}{_QUOTED}|(?P<bare>{_NEW}[^\r\n\"'\\]{{4,}}))",
         unsure=True,
     ),
     _Shape(
         _KEY_BEGINS,
-        re.compile(rf"(?i:{_KEY}){_SEPARATOR}{_QUOTED}|(?P<bare>{_BARE}{{4,}}))"),
+        rf"(?i:{_KEY}){_SEPARATOR}{_QUOTED}|(?P<bare>{_BARE}{{4,}}))",
         unsure=True,
     ),
     _Shape(
         ("token", "jwt", "auth", "pass", "sig", "key", "令牌"),
         # In prose (`token: expected`) these are ordinary words: there a secret has a digit.
-        re.compile(
-            rf"(?i:{_WEAK_KEY}){_SEPARATOR}(?:\\{{0,8}}[\"'](?P<quoted>{_BARE}{{8,}})"
-            rf"|(?P<bare>(?=[^\s\"']{{0,99}}\d){_BARE}{{8,}}))"
-        ),
+        rf"(?i:{_WEAK_KEY}){_SEPARATOR}(?:\\{{0,8}}[\"'](?P<quoted>{_BARE}{{8,}})"
+        rf"|(?P<bare>(?=[^\s\"']{{0,99}}\d){_BARE}{{8,}}))",
     ),
     _Shape(  # <password>…</password>
         ("key>", "word>", "passwd>", "phrase>", "pwd>", "secret>", "token>", "credential"),
-        re.compile(
-            r"(?i:(?:key|word|passwd|phrase|pwd|secret|token|credentials?))>"
-            r"(?P<secret>[^<>\s][^<>]{3,200})</"
-        ),
+        r"(?i:(?:key|word|passwd|phrase|pwd|secret|token|credentials?))>"
+        r"(?P<secret>[^<>\s][^<>]{3,200})</",
     ),
     _Shape(  # a list, or an object that holds the value beside other things
         _KEY_BEGINS,
-        re.compile(
-            rf"(?i:{_KEY})s?{_SEPARATOR}(?:\[\s{{0,4}}(?P<listed>[\"']"
-            rf"(?=[^\"']{{0,99}}\d)[^\s\"']{{6,}}[\"'][^\[\]{{}}]{{0,400}})\]"
-            rf"|\{{[^{{}}\[\]]{{0,100}}?\\{{0,8}}[\"'](?:value|secret|key|token|data)"
-            rf"{_SEPARATOR}{_QUOTED}))"
-        ),
+        rf"(?i:{_KEY})s?{_SEPARATOR}(?:\[\s{{0,4}}(?P<listed>[\"']"
+        rf"(?=[^\"']{{0,99}}\d)[^\s\"']{{6,}}[\"'][^\[\]{{}}]{{0,400}})\]"
+        rf"|\{{[^{{}}\[\]]{{0,100}}?\\{{0,8}}[\"'](?:value|secret|key|token|data)"
+        rf"{_SEPARATOR}{_QUOTED}))",
     ),
     _Shape(  # what people say: the password hunter2pw88 was refused
         ("pass", "api", "access", "secret", "密码", "口令"),
-        re.compile(
-            r"(?i:(?:passwords?|passwd|passphrase|(?:api|access|secret)[_\- ]?key)(?:[ ]provided)?"
-            r"|密码|口令):?[ \t|]{1,4}[\"'“‘]?(?!https?:)(?=[^\s\"']{0,99}\d)"
-            r"(?=[^\s\"']{0,99}[A-Za-z])(?P<told>[^\s\"'`,;&<>(){}\[\]\\，。；、“”‘’]{8,})"
-        ),
+        r"(?i:(?:passwords?|passwd|passphrase|(?:api|access|secret)[_\- ]?key)(?:[ ]provided)?"
+        r"|密码|口令):?[ \t|]{1,4}[\"'“‘]?(?!https?:)(?=[^\s\"']{0,99}\d)"
+        r"(?=[^\s\"']{0,99}[A-Za-z])(?P<told>[^\s\"'`,;&<>(){}\[\]\\，。；、“”‘’]{8,})",
     ),
     _Shape(  # arguments of a command
         ("-u ", "--user ", "--user="),
-        re.compile(r"(?<![\w\-])(?:-u|--user)[ =][\"']?(?P<secret>[^\s:/'\"]{1,64}:[^\s'\"]{4,})"),
+        r"(?<![\w\-])(?:-u|--user)[ =][\"']?(?P<secret>[^\s:/'\"]{1,64}:[^\s'\"]{4,})",
     ),
     _Shape(
         ("--",),
-        re.compile(
-            rf"--(?:[a-z]{{1,20}}-){{0,2}}(?i:{_KEY}|token)[ ](?P<bare>(?!-){_BARE}{{4,}})"
-        ),
+        rf"--(?:[a-z]{{1,20}}-){{0,2}}(?i:{_KEY}|token)[ ](?P<bare>(?!-){_BARE}{{4,}})",
         unsure=True,
     ),
     _Shape(
         ("mysql", "mariadb", "sshpass", "mongo", "docker login", "redis-cli"),
-        re.compile(
-            r"(?:(?:mysql|mariadb)[^\n|;&]{0,200}?[\s\"']-p|sshpass[^\n|;&]{0,40}?[\s\"']-p"
-            r"[\s\"',]{0,4}|(?:mongo|docker[ ]login)[^\n|;&]{0,200}?[\s\"']-p[\s\"',]{1,4}"
-            rf"|redis-cli[^\n|;&]{{0,200}}?[\s\"']-a[\s\"',]{{1,4}})(?P<secret>(?!-){_BARE}{{4,}})"
-        ),
+        r"(?:(?:mysql|mariadb)[^\n|;&]{0,200}?[\s\"']-p|sshpass[^\n|;&]{0,40}?[\s\"']-p"
+        r"[\s\"',]{0,4}|(?:mongo|docker[ ]login)[^\n|;&]{0,200}?[\s\"']-p[\s\"',]{1,4}"
+        rf"|redis-cli[^\n|;&]{{0,200}}?[\s\"']-a[\s\"',]{{1,4}})(?P<secret>(?!-){_BARE}{{4,}})",
     ),
     _Shape(  # ("X-Api-Key", …), ["--password", …]
         ("('", '("', "(b'", '(b"', "'--", '"--'),
-        re.compile(
-            rf"(?:\(b?[\"'][^\"'\n]{{0,60}}?|[\"']--[\w\-]{{0,40}}?)"
-            rf"(?i:{_KEY}|token|authorization|cookie)[\"'],\s{{0,4}}b?{_QUOTED})"
-        ),
+        rf"(?:\(b?[\"'][^\"'\n]{{0,60}}?|[\"']--[\w\-]{{0,40}}?)"
+        rf"(?i:{_KEY}|token|authorization|cookie)[\"'],\s{{0,4}}b?{_QUOTED})",
     ),
     _Shape(  # {"name": "Authorization", "value": …}, <add key="ApiKey" value="…"/>
         ('"name', '"key', "'name", "'key", " name=", " key="),
-        re.compile(
-            rf"(?i:[\"' ](?:name|key)\\{{0,8}}[\"']?\s{{0,4}}[:=]\s{{0,4}}\\{{0,8}}[\"']"
-            rf"[^\"'\\]{{0,60}}?(?:{_KEY}|{_WEAK_KEY}|authorization|cookie)[^\"'\\]{{0,20}}"
-            rf"\\{{0,8}}[\"']\s{{0,4}},?\s{{0,4}}\\{{0,8}}[\"']?value){_SEPARATOR}{_QUOTED})"
-        ),
+        rf"(?i:[\"' ](?:name|key)\\{{0,8}}[\"']?\s{{0,4}}[:=]\s{{0,4}}\\{{0,8}}[\"']"
+        rf"[^\"'\\]{{0,60}}?(?:{_KEY}|{_WEAK_KEY}|authorization|cookie)[^\"'\\]{{0,20}}"
+        rf"\\{{0,8}}[\"']\s{{0,4}},?\s{{0,4}}\\{{0,8}}[\"']?value){_SEPARATOR}{_QUOTED})",
     ),
     _Shape(
         ("-----begin ",),
-        re.compile(
-            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?P<secret>[^\-]*(?:-(?!----END)[^\-]*)*)"
-        ),
+        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?P<secret>[^\-]*(?:-(?!----END)[^\-]*)*)",
     ),
 )  # fmt: skip
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
@@ -217,9 +192,11 @@ def shaped(text: str, *, sure: bool = False) -> Iterator[tuple[int, int]]:
         lowered = "".join(c.lower() if c.isascii() else c for c in text)
     for shape in _SHAPES:
         for begin in shape.begins:
-            at = lowered.find(begin)
+            if (at := lowered.find(begin)) < 0:
+                continue
+            pattern = re.compile(shape.pattern)
             while at >= 0:
-                match = shape.pattern.match(text, at)
+                match = pattern.match(text, at)
                 if match and not (sure and shape.unsure and _is_a_word(match)):
                     yield match.span(match.lastgroup or 0)
                 at = lowered.find(begin, match.end() if match else at + len(begin))

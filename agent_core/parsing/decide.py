@@ -7,6 +7,7 @@ thinking block, inside the JSON of a call. Labels and tags count only where a mo
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from agent_core.messages import FinalAnswer, Ignored
 from agent_core.parsing.blocks import next_line, past_block
@@ -21,9 +22,6 @@ from agent_core.parsing.reading import Reading, Step, step_of
 from agent_core.parsing.unlabelled import BlockReader, is_foreign
 from agent_core.parsing.verdicts import Decided
 
-_DULL = re.compile(
-    rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|[>{{\[｛<]))[^\n]*+\n)*+", re.IGNORECASE
-)
 _OTHER_TURN = re.compile(
     r"<[|｜](?:im_start|start_header_id)[|｜]>\s*+(?:user|tool|system|observation|ipython)\b"
 )
@@ -40,6 +38,15 @@ RESULT_HEAD = re.compile(
 """How a line begins that only a tool could say; weaker words are left to the model's thoughts."""
 
 _MAX_RESTARTS = 100
+
+
+@cache  # milliseconds, for replies with prose only
+def _dull_lines() -> re.Pattern[str]:
+    """Lines that begin with nothing."""
+    return re.compile(
+        rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|[>{{\[｛<]))[^\n]*+\n)*+",
+        re.IGNORECASE,
+    )
 
 
 class ReplyPass:
@@ -118,7 +125,7 @@ class ReplyPass:
     def _prose(self, line: int, first: int, special: int) -> Step:
         """Past a line that begins with nothing, and all like it up to the special place."""
         self._at.prose = True
-        dull = _DULL.match(self._text, line, self._begin_of_line(special))
+        dull = _dull_lines().match(self._text, line, self._begin_of_line(special))
         after = dull.end() if dull else line
         end = after if after > line else line_end(self._text, line, special)
         inline = self._labels.inline(line, end) if self._at.thought_at >= 0 else None

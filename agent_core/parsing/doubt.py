@@ -31,14 +31,11 @@ _PAST = (
     r"|本来|原本|上次|上一步|(?:已经|之前)(?:执行|调用|运行)"
 )
 _SPOKEN = f"{_DENIED}|{_CITED}|{_CONDITIONAL}|{_PAST}"
-_ANNOUNCED = re.compile(
-    rf"(?:(?:{_DENIED}|{_CITED})[^.。:：！!?？;；,，\n]{{0,20}}+"
-    rf"|(?:{_CONDITIONAL}|{_PAST})[^.。:：！!?？;；\n]{{0,20}}+)\s*+[:：]\Z",
-    re.IGNORECASE,
+_ANNOUNCED = (
+    rf"(?i)(?:(?:{_DENIED}|{_CITED})[^.。:：！!?？;；,，\n]{{0,20}}+"
+    rf"|(?:{_CONDITIONAL}|{_PAST})[^.。:：！!?？;；\n]{{0,20}}+)\s*+[:：]\Z"
 )
-_SPOKEN_OF = re.compile(
-    rf"(?:{_SPOKEN})[^.。！!?？;；\n]{{0,40}}+\Z|\A\s*+(?:#|//|--)", re.IGNORECASE
-)
+_SPOKEN_OF = rf"(?i)(?:{_SPOKEN})[^.。！!?？;；\n]{{0,40}}+\Z|\A\s*+(?:#|//|--)"
 _TAKEN_BACK = re.compile(
     r"\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?"
     r"(?:run|execute|(?:call|perform|follow|do|use)\s(?:this|it|that|them))\b|(?:just|only)\san?\sexample|never\s?mind|on\ssecond\sthoughts?"
@@ -68,14 +65,14 @@ _LINE = 300  # characters of its line before a call
 def announces_quotation(text: str, line: int) -> bool:
     """Whether what stands right before `line` ends in words such as "the text says:"."""
     words = text[max(0, line - _BEFORE) : line].rstrip()
-    return words[-1:] in (":", "：") and _ANNOUNCED.search(words) is not None
+    return words[-1:] in (":", "：") and re.search(_ANNOUNCED, words) is not None
 
 
 def speaks_of(text: str, pos: int) -> bool:
     """Whether words before the call at `pos` on its line deny it, cite it, or comment it out."""
     floor = max(0, pos - _LINE)
     line = text.rfind("\n", floor, pos) + 1
-    return _SPOKEN_OF.search(text[line or floor : pos]) is not None
+    return re.search(_SPOKEN_OF, text[line or floor : pos]) is not None
 
 
 def takes_back(words: str) -> bool:

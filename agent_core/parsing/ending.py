@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from agent_core.parsing.blocks import next_line, past_block, past_quotation
 from agent_core.parsing.labels import CUT_HEAD, LABEL_HEAD, Label, label_at
 from agent_core.parsing.notations import skip_space, tag_at
 
-_DULL, _DULL_CUT = (
-    re.compile(rf"(?:(?!{head}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|>|<))[^\n]*+\n)*+", re.IGNORECASE)
-    for head in (LABEL_HEAD, CUT_HEAD)
-)
 _TURN = re.compile(
     r"<(?:tool_response|observation|[|｜](?:im_start|start_header_id|User|user|Assistant"
     r"|assistant|tool)[|｜])",
@@ -35,6 +32,14 @@ class Ending:
     kind: str | None
 
 
+@cache  # milliseconds, for replies of many lines only
+def _dull_lines(head: str) -> re.Pattern[str]:
+    """Lines that begin with no such head, nor with what may hold one."""
+    return re.compile(
+        rf"(?:(?!{head}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|>|<))[^\n]*+\n)*+", re.IGNORECASE
+    )
+
+
 def next_cut(text: str, pos: int, *, inputs: bool = False, indent: int = 0) -> Ending:
     """The next line from `pos` on that begins something else, outside fences and quotes.
 
@@ -42,7 +47,7 @@ def next_cut(text: str, pos: int, *, inputs: bool = False, indent: int = 0) -> E
     input count too. Labels four columns further in than `indent` are quoted.
     """
     at = next_line(text, pos)
-    dull_lines = _DULL if inputs else _DULL_CUT
+    dull_lines = _dull_lines(LABEL_HEAD if inputs else CUT_HEAD)
     while at < len(text):
         dull = dull_lines.match(text, at)
         at = dull.end() if dull else at

@@ -25,7 +25,7 @@ from agent_core.parsing.verdicts import Decided
 
 WHOLE = frozenset({"stop"})
 CUT = frozenset({"length", "max_tokens"})
-_CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+_CJK = r"[\u3400-\u9fff\uf900-\ufaff]"
 _SAMPLE = 2_000  # characters looked at to tell the language
 
 
@@ -132,5 +132,5 @@ def language_of(text: str) -> Language:
     for line in sample.split("\n", 8)[:8]:
         label = label_at(line, 0)
         if label is not None:
-            return "zh" if _CJK.search(line[: label.end]) else "en"
-    return "zh" if 8 * len(_CJK.findall(sample)) > len(sample) else "en"
+            return "zh" if re.search(_CJK, line[: label.end]) else "en"
+    return "zh" if 8 * len(re.findall(_CJK, sample)) > len(sample) else "en"

@@ -32,8 +32,8 @@ _HINTS = tuple(
     for texts in TEXTS.values()
     for hint in (texts.unlabelled, texts.empty, texts.empty_native)
 )
-_CHINESE = re.compile(r"[\u4e00-\u9fff]")
-_LATIN = re.compile(r"[A-Za-z]")
+_CHINESE = r"[\u4e00-\u9fff]"
+_LATIN = r"[A-Za-z]"
 
 
 class Style(NamedTuple):
@@ -103,7 +103,8 @@ def other_script(before: str, after: str) -> bool:
 
 def _mostly_chinese(characters: Counter[str]) -> bool:
     text = "".join(characters.elements())
-    return 4 * len(_CHINESE.findall(text)) > len(_LATIN.findall(text))  # a word is 4 letters or so
+    chinese, latin = (len(re.findall(each, text)) for each in (_CHINESE, _LATIN))
+    return 4 * chinese > latin  # a word is 4 letters or so
 
 
 def _plain_labels(text: str) -> str:
