@@ -48,7 +48,7 @@ from agent_core.tools.jsonable import describe_exception
             "{'credentials': {'user': 'joe', 'key': 'x'}}",
             "{'credentials': {'user': 'joe', 'key': '***'}}",
         ),
-        ('{"password": ["hunter22", "b"]}', '{"password": [***]}'),
+        ('{"password": ["tugboat47", "b"]}', '{"password": [***]}'),
         ("[('X-Api-Key', 'hunter22')]", "[('X-Api-Key', '***')]"),
         ("(b'authorization', b'hunter22')", "(b'authorization', b'***')"),
         ("{'key': 'api_key', 'value': 'hunter22'}", "{'key': 'api_key', 'value': '***'}"),
