@@ -23,6 +23,7 @@ from agent_core.models.wire import (
     as_count,
     clean_text,
     decode_json,
+    decode_sequence,
     read_calls,
     with_ids,
 )
@@ -183,16 +184,17 @@ def _records(incoming: Incoming, *, stream: bool) -> Iterator[JsonObject]:
         if not line.strip():
             continue
         try:
-            record = decode_json(line)
+            records = [decode_json(line)]
         except NotJson:
-            record = _last_resort(line, b"\n".join(found), incoming, stream=stream)
-        yield incoming.as_object(record)
+            records = _last_resort(line, b"\n".join(found), incoming, stream=stream)
+        yield from map(incoming.as_object, records)
 
 
-def _last_resort(line: bytes, rest: bytes, incoming: Incoming, *, stream: bool) -> JsonValue:
-    """A line that is no JSON: an object over several lines, one that was cut, or no JSON at all."""
+def _last_resort(line: bytes, rest: bytes, incoming: Incoming, *, stream: bool) -> list[JsonValue]:
+    """A line that is no JSON: an object over several lines, several on one, or no JSON at all."""
     with suppress(NotJson):
-        return {"done": True, **incoming.as_object(decode_json(line + b"\n" + rest))}
+        first, *more = decode_sequence(line + b"\n" + rest)
+        return [first, *more] if more else [{"done": True, **incoming.as_object(first)}]
     if stream and not rest and line.lstrip().startswith(b"{"):
         raise incoming.cut("ended inside a record,")
     raise incoming.not_json(line + b"\n" + rest)

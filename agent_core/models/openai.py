@@ -157,6 +157,12 @@ def outgoing(messages: Sequence[Message]) -> list[JsonObject]:
     return out
 
 
+def _separated(data: bytes) -> Sequence[bytes]:
+    """One event, or several that no blank line keeps apart."""
+    parts = data.split(b"\n")
+    return parts if all(each[:1] == b"{" or each.strip() == _DONE for each in parts) else [data]
+
+
 class _Reading:
     """Puts a response together, whether it comes whole or in deltas."""
 
@@ -217,7 +223,7 @@ class _Reading:
         for data in events(chain([head], pieces)):
             if data.strip():  # empty ones only keep the stream alive
                 nothing = False
-                yield data
+                yield from _separated(data)
         if nothing:
             raise self.incoming.not_json(head)
 

@@ -11,6 +11,7 @@ from typing import Any
 from agent_core.messages import JsonObject, JsonValue, Message, ToolCall
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 class NotJson(ValueError):
@@ -44,20 +45,46 @@ def _finite(digits: str) -> float:
     return value
 
 
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+
+
 def decode_json(data: bytes | str) -> JsonValue:
     """One JSON text. It is UTF-8 whatever a header says; a byte order mark is skipped.
 
     Raises:
         NotJson: it is no JSON, or nested too deeply.
     """
+    values = decode_sequence(data)
+    if len(values) != 1:
+        raise NotJson(f"{len(values)} JSON texts")
+    return values[0]
+
+
+def decode_sequence(data: bytes | str) -> list[JsonValue]:
+    """JSON texts one after another, with or without blanks between them.
+
+    Raises:
+        NotJson: one of them is no JSON, or nested too deeply.
+    """
     text = data.decode("utf-8-sig", "replace") if isinstance(data, bytes) else data
+    values: list[JsonValue] = []
+    pos = _past_blanks(text, 0)
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        while pos < len(text):
+            value, end = _DECODER.raw_decode(text, pos)
+            values.append(value)
+            pos = _past_blanks(text, end)
+        return values
     except NotJson:
         raise
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
     raise NotJson(reason)
+
+
+def _past_blanks(text: str, pos: int) -> int:
+    found = _BLANKS.match(text, pos)
+    return found.end() if found else pos
 
 
 def as_count(value: JsonValue) -> int | None:

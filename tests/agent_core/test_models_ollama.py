@@ -162,10 +162,11 @@ def test_a_whole_reply_has_all_its_parts() -> None:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("pieces", [1, 7, 10_000])
 def test_streams_and_whole_bodies_are_told_apart_by_what_arrives(stream: bool, pieces: int) -> None:
-    """A server may stream unasked, or not stream when asked, or write JSON over many lines."""
+    """A server may stream unasked, or not when asked, or break lines where it likes."""
     lines = record("北") + record("京🙂") + record(thinking="想") + LAST
     whole = json.dumps(json.loads(record("北京🙂", done=True)), indent=2).encode()
-    for body in (lines, lines.rstrip(b"\n"), lines.replace(b"\n", b"\r\n\r\n"), whole):
+    ends = [lines.replace(b"\n", each) for each in (b"\r\n\r\n", b"", b" ")]
+    for body in (lines, lines.rstrip(b"\n"), whole, *ends):
         chunks = [body[at : at + pieces] for at in range(0, len(body), pieces)]
         assert ask(Response(chunks=chunks), stream=stream).text == "北京🙂"
 

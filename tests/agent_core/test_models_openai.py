@@ -174,6 +174,7 @@ USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens
         STREAM + USAGE + DONE,
         STREAM + USAGE,
         (STREAM + USAGE + DONE).rstrip(b"\n"),
+        (STREAM + USAGE + DONE).replace(b"\n\n", b"\n"),
         (STREAM + USAGE + DONE).replace(b"\n", b"\r\n"),
         (STREAM + USAGE + DONE).replace(b"\n", b"\r"),
         (STREAM + USAGE + DONE).replace(b"data: ", b"data:"),
