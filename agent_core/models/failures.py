@@ -217,7 +217,7 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
     if value is None:
         return None
     try:
-        seconds = float(value)
+        seconds = float(value.partition(",")[0])  # a header that came twice is joined
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)

@@ -130,6 +130,7 @@ def test_an_error_that_stays_is_raised_after_the_allowed_attempts() -> None:
         ("0", 0.5),
         ("-5", 0.5),
         ("1.5", 1.5),
+        ("7, 7", 7.0),
         ("86400", 30.0),
         (format_datetime(NOW + timedelta(seconds=20), usegmt=True), 20.0),
         (format_datetime(NOW - timedelta(days=900), usegmt=True), 0.5),
