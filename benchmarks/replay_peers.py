@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -86,20 +87,27 @@ def suite(rounds: int) -> Iterator[Row]:
     stock = render_session(SessionFile(None, file.exchanges))
     with tempfile.TemporaryDirectory() as folder:
         ours = _written(Path(folder) / "ours" / "cassettes", whole)
-        yield "suite", "agentrig", _pytest(ours.parent, [str(ours)], (), rounds)
+        # Hypothesis comes with us; its plugin, which neither suite uses, loads it in each run
+        runs = {
+            "agentrig": _pytest(ours.parent, ["cassettes", *_ALONE]),
+            "agentrig, with Hypothesis's plugin": _pytest(ours.parent, ["cassettes"]),
+        }
         for words, match_on in _MATCHED.items():
             theirs = _written(Path(folder) / words / "cassettes" / "test_suite", stock)
             text = _SUITE.format(match_on=match_on, sessions=SESSIONS, json=JSON)
             text = text.replace('"cassettes")', '"cassettes").joinpath("test_suite")')
             where = theirs.parents[1]
             (where / "test_suite.py").write_text(text, encoding="utf-8")
-            # neither is there where pytest-recording is used without us
-            stock_only = ["-p", "no:agentrig", "-p", "no:hypothesispytest"]
-            arguments = ["--record-mode=none", *stock_only]
-            seconds = _pytest(where, arguments, ("recording",), rounds)
-            yield "suite", f"pytest-recording, {words}", seconds
+            # our plugin is not there where pytest-recording is used without us
+            arguments = ["--record-mode=none", "-p", "no:agentrig", *_ALONE]
+            runs[f"pytest-recording, {words}"] = _pytest(where, arguments, "recording")
+        for run in runs.values():  # does not count: it compiles what is installed editable
+            run()
+        for who, seconds in _in_turn(runs, rounds):
+            yield "suite", who, seconds
 
 
+_ALONE = ("-p", "no:hypothesispytest")
 _MATCHED = {
     "default matching": ["method", "scheme", "host", "port", "path", "query"],
     "body matched": ["method", "scheme", "host", "port", "path", "query", "body"],
@@ -113,17 +121,13 @@ def _written(folder: Path, text: str) -> Path:
     return folder
 
 
-def _pytest(folder: Path, arguments: Sequence[str], wanted: Sequence[str], rounds: int) -> float:
-    """CPU time of a run, its children included; it must have passed every test.
-
-    A first run, which does not count, compiles: installed packages are compiled, and what is
-    installed editable need not be.
-    """
+def _pytest(folder: Path, arguments: Sequence[str], wanted: str = "") -> Callable[[], float]:
+    """A run that gives its CPU time, children included; it must have passed every test."""
     compiled = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
-    without = [each for name in PLUGINS if name not in wanted for each in ("-p", f"no:{name}")]
+    without = [each for name in PLUGINS if name != wanted for each in ("-p", f"no:{name}")]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *without, *arguments]
-    times = []
-    for _ in range(1 + rounds):
+
+    def run() -> float:
         before = _children()
         done = subprocess.run(
             command, cwd=folder, env=os.environ | compiled, capture_output=True, text=True,
@@ -131,8 +135,15 @@ def _pytest(folder: Path, arguments: Sequence[str], wanted: Sequence[str], round
         )  # fmt: skip
         if f"{SESSIONS} passed" not in done.stdout:
             raise SystemExit(f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-        times.append(_children() - before)
-    return median(times[1:])
+        return _children() - before
+
+    return run
+
+
+def _in_turn(runs: Mapping[str, Callable[[], float]], rounds: int) -> list[tuple[str, float]]:
+    """The median of each; they take turns, so that a busy minute hits all of them."""
+    times = [{name: run() for name, run in runs.items()} for _ in range(rounds)]
+    return [(name, median(each[name] for each in times)) for name in runs]
 
 
 def _children() -> float:
@@ -232,14 +243,15 @@ def load(rounds: int) -> Iterator[Row]:
             "cassetter": lambda: _opened(cassetter.use_cassette(path, record_mode="none")),
         }
         size = path.stat().st_size / 1e6
-        times: dict[str, list[float]] = {name: [] for name in readers}
-        for _ in range(rounds):  # in turn, so that a busy minute hits all of them
-            for name, read in readers.items():
-                began = time.process_time()
-                read()
-                times[name].append(time.process_time() - began)
-    for name, taken in times.items():
-        yield f"load {size:.1f} MB", name, median(taken)
+        times = _in_turn({name: partial(_timed, read) for name, read in readers.items()}, rounds)
+    for name, seconds in times:
+        yield f"load {size:.1f} MB", name, seconds
+
+
+def _timed(job: Callable[[], object]) -> float:
+    began = time.process_time()
+    job()
+    return time.process_time() - began
 
 
 def _opened(cassette: object) -> None:
