@@ -26,9 +26,11 @@ def answer_fact(route: str, received: Received, cursors: Iterable[Cursor]) -> Re
     if route == "/api/show":
         asked = json_body(received.body)
         name = (asked.get("model") or asked.get("name")) if isinstance(asked, dict) else None
+        if not isinstance(name, str) or not name:
+            return Response(400, {"error": "model is required"})
         if name not in models:
             return Response(404, {"error": f"model '{name}' not found"})
-        return Response(body=_shown(str(name), cursors))
+        return Response(body=_shown(name, cursors))
     owned = {"object": "model", "created": 0, "owned_by": "library"}
     facts: dict[str, JsonObject] = {
         "/api/version": {"version": _version(cursors)},
