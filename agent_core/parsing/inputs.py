@@ -106,6 +106,8 @@ class InputReader:
             return self._calls.call(name, token.end(), notation)
         if char == '"':
             strict = read_strict(text, start)
+            if strict == ("", len(text)) and not self._ended:
+                raise Refusal("truncated", "two quotes may be the first of three", tool=name)
             if strict is not None:
                 value = arguments_of(name, strict[0], self._tools, self._log, start)
                 return Found(Call(name, value), strict[1], notation)
