@@ -139,7 +139,9 @@ class Stage(BaseAdapter):
 
     Attributes:
         requests: every request to the model.
-        early: seconds by which a request came before the time that a `Retry-After` had named.
+        early: seconds by which a refused request came again before the time that its
+            `Retry-After` had named. What else is asked meanwhile, the next question or another
+            model, is no retry.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class Stage(BaseAdapter):
         self._course = course
         self._clock = clock
         self._answer = answer
-        self._not_before = -math.inf
+        self._not_before: dict[tuple[int, str, bytes], float] = {}
         self.requests: list[Request] = []
         self.early = 0.0
 
@@ -168,7 +170,9 @@ class Stage(BaseAdapter):
         self.requests.append(asked)
         if len(self.requests) > MOST_REQUESTS:
             raise Endless(f"it sent more than {MOST_REQUESTS} requests")
-        self.early = max(self.early, self._not_before - self._clock.monotonic())
+        call = (self._course.turn, asked.url, asked.body)
+        due = self._not_before.get(call, -math.inf)
+        self.early = max(self.early, due - self._clock.monotonic())
         line = self._course.next(fault_answers=self._answer is not None)
         if line.source == "scripted":
             return served(self._tail(), request)
@@ -179,7 +183,7 @@ class Stage(BaseAdapter):
             assert self._answer is not None
             response = self._answer(step, request)
             wait = float(response.headers.get("Retry-After", -math.inf))
-            self._not_before = self._clock.monotonic() + wait
+            self._not_before[call] = self._clock.monotonic() + wait
             return response
         self._clock.sleep(self._recording.seconds(step))
         return served(self._recording.body(step), request)

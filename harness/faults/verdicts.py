@@ -105,7 +105,7 @@ def _waits(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _impatience(evidence: Evidence) -> Iterator[tuple[str, str]]:
     if evidence.stage.early > _TOLERANCE:
-        yield "impatient", f"a request came {evidence.stage.early:.1f} s too early"
+        yield "impatient", f"a refused request came again {evidence.stage.early:.1f} s too early"
 
 
 def _wrong_actions(evidence: Evidence) -> Iterator[tuple[str, str]]:

@@ -18,9 +18,10 @@ from agent_core.agent import Agent
 from agent_core.clock import SystemClock
 from agent_core.errors import ModelError, ServerError
 from agent_core.events import ParseStarted, scope
-from agent_core.gears import ToolSchemas
+from agent_core.gears import Clock, ToolSchemas
 from agent_core.memory import WindowMemory
 from agent_core.messages import Action, Message, Observation, ParsedReply, Reply, ToolCall
+from agent_core.models import OllamaChat
 from agent_core.parsing import StandardParser
 from agent_core.tools import FunctionCallExecutor
 from harness.cli import main
@@ -303,6 +304,43 @@ def test_fault_in_a_later_turn_of_a_stream(tmp_path: Path) -> None:
     found = {code: verdict(rehearsal, code, turn=1).verdict for code in codes}
     rehearsal.close()
     assert found == dict.fromkeys(codes, "recovered")
+
+
+class _Either(_Other):
+    """Asks for another model when the first one is refused."""
+
+    def __init__(self, model: Any, substitute: OllamaChat) -> None:
+        super().__init__(model)
+        self._substitute = substitute
+
+    def chat(self, *args: Any, **how: Any) -> Reply:
+        try:
+            reply: Reply = self._model.chat(*args, **how)
+            return reply
+        except ModelError:
+            return self._substitute.chat(*args, **how)
+
+
+def _with_substitute(model: Any, *, http: requests.Session, clock: Clock, **how: Any) -> Agent:
+    url = "http://127.0.0.1:11434"  # nobody is asked there in a sweep
+    substitute = OllamaChat("smaller", base_url=url, session=http, clock=clock)
+    return assistant(_Either(model, substitute), clock=clock, **how)
+
+
+@pytest.mark.parametrize("factory", [assistant, _with_substitute])
+def test_what_else_is_asked_after_a_refusal_is_no_retry(tmp_path: Path, factory: Factory) -> None:
+    """The next question, and another model, may be asked before a Retry-After is over."""
+    path = record_scripted(
+        tmp_path / "two-turns.yaml",
+        ollama_reply(ANSWER),
+        ollama_reply(ANSWER),
+        questions=("Weather in Lisbon?", "And 2 + 3?"),
+    ).path
+    rehearsal = rehearsal_of(path, factory)
+    found = {code: verdict(rehearsal, code) for code in ("429", "429-stays")}
+    rehearsal.close()
+    assert found["429"].verdict == "recovered"
+    assert found["429-stays"].verdict == "clean stop"
 
 
 def test_session_that_does_not_replay_is_not_swept(recorded: Path) -> None:
