@@ -145,6 +145,14 @@ def test_a_registered_value_is_masked_however_it_is_spelled_out(spelled: str) ->
     assert mask(f"{spelled},{spelled}") == "***,***"
 
 
+@pytest.mark.parametrize("value", ["密钥是港口灯塔", "9081726354", "_._._._._"])
+def test_a_value_of_few_kinds_of_characters_is_found_too(value: str) -> None:
+    """And nothing else of the text is touched."""
+    register_secret(value)
+    escaped = "".join(f"\\u{ord(c):04x}" for c in value)
+    assert scrub(f"& % \\x & {escaped} % \\x &") == "& % \\x & *** % \\x &"
+
+
 def test_a_value_that_cleaning_puts_together_is_masked() -> None:
     """A tool's result or error with a terminal's codes inside the key."""
     register_secret(SPELT)
