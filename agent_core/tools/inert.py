@@ -71,8 +71,9 @@ def inert(text: str, tools: tuple[str, ...] = ()) -> str:
         tools: names of the tools that a call may name.
     """
     text = without_tags(text)
-    if tools:
-        text = _without_calls(text, tools)
+    named = tuple(name for name in tools if name in text)
+    if named:
+        text = _without_calls(text, named)
     # At even places the lines, at odd ones what separates them.
     parts = _BREAK.split(text)
     parts[::2] = [QUOTE + line if _announces(line) else line for line in parts[::2]]
