@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.sessions.proxy import RecordingProxy
     from harness.sessions.serve import SessionServer
     from harness.sessions.session_report import Report
+    from harness.sessions.testing import RecordMode
     from harness.trace.memory import MemoryTraces
     from harness.trace.spans import Trace
 
@@ -38,6 +39,7 @@ _OTHERS = (b"session:", b"interactions:", b"traffic:", b"version:")
 _HEAD = 4096  # bytes in which a session file has told that it is one
 _FAILED = Path(".agentrig", "failed")
 _TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
+_ACCEPTED = "agentrig accepted"
 _RECORDED = pytest.StashKey[set[tuple[Path, bool]]]()
 
 
@@ -46,10 +48,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     _load_ours_as_it_is(pluginmanager)
     parser.getgroup("agentrig").addoption(
         "--agentrig-record",
-        choices=["none", "once", "rewrite"],
+        choices=["none", "once", "rewrite", "accept"],
         default="none",
         help="ask live servers for: no session (none), those that are not there (once), "
-        "all that are used (rewrite)",
+        "all that are used (rewrite); or take over, offline, what agents of serve_session send "
+        "otherwise than recorded (accept)",
     )
     parser.addini(
         "agentrig_allow",
@@ -77,10 +80,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SessionFil
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the agents of a red test did."""
+    """Show what the agents of a red test did, and of our own errors what they say."""
     report = yield
+    if report.failed and call.excinfo is not None and call.excinfo.errisinstance(SessionChanged):
+        report.longrepr = str(call.excinfo.value)
     kept = item.stash.get(_TRACES, None)
     if report.failed and kept:
         from harness.sessions.testing import show_failed  # noqa: PLC0415 - only when it is used
@@ -90,6 +95,14 @@ def pytest_runtest_makereport(
         traces = [trace for take in kept for trace in take()]
         report.sections.append(("agentrig trace", show_failed(traces, output)))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what was taken over."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    for name, words in (each for report in reports for each in report.user_properties):
+        if name == _ACCEPTED:
+            terminalreporter.write_line(f"accepted: {words}; the model was not asked again")
 
 
 class SessionFile(pytest.File):
@@ -106,15 +119,7 @@ class SessionItem(pytest.Item):
     def runtest(self) -> None:
         """Replay; fail when something changed."""
         _recorded(self.config, self.path, {})
-        _checked(_replay(self, self.path), self.config)
-
-    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """The report instead of a traceback."""
-        from harness.sessions.errors import SessionError  # noqa: PLC0415 - only when it is used
-
-        if isinstance(excinfo.value, SessionChanged | SessionError):
-            return _advice(excinfo.value)
-        return super().repr_failure(excinfo, style)
+        _replayed(self, self.path)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where a failure is shown to be."""
@@ -140,7 +145,7 @@ def replay(request: pytest.FixtureRequest) -> Callable[..., Report]:
             plan = dict(request.node.get_closest_marker("agentrig").kwargs)
             how.setdefault("factory", plan.get("factory"))
         _recorded(request.config, path, plan)
-        return _checked(_replay(request.node, path, **how), request.config)
+        return _replayed(request.node, path, **how)
 
     return replay_session
 
@@ -154,7 +159,8 @@ def serve_session(
     It makes a context manager whose `url` the agent is pointed at. When the block ends,
     everything recorded has to have been asked for, in its order, and nothing else. Further
     arguments are those of `harness.sessions.serve.serve`, such as `pace`. With
-    `--agentrig-record` the agent is recorded instead, before the server of `$OLLAMA_HOST`.
+    `--agentrig-record` the agent is recorded instead, before the server of `$OLLAMA_HOST`, or
+    (`accept`) what it sends otherwise than recorded is taken over.
     """
 
     @contextmanager
@@ -162,32 +168,36 @@ def serve_session(
         session: str | Path | None = None, **how: Any
     ) -> Iterator[SessionServer | RecordingProxy]:
         __tracebackhide__ = True
-        path = _session_path(request, session)
-        mode, done = _mode(request.config), _done(request.config)
-        if (mode == "rewrite" and (path, True) not in done) or (
-            mode == "once" and not path.exists()
-        ):
-            from harness.sessions.testing import (  # noqa: PLC0415 - only when it is used
-                proxy_for_test,
-            )
+        path, config = _session_path(request, session), request.config
+        mode, done = _mode(config), _done(config)
+        is_new = not path.exists() if mode == "once" else (path, True) not in done
+        records = mode in {"once", "rewrite"} and is_new
+        if not records:
+            _existing(path, config)
+        from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
+        from harness.sessions import testing  # noqa: PLC0415
+        from harness.sessions.errors import SessionError  # noqa: PLC0415
 
-            with proxy_for_test(path) as proxy:
-                yield proxy
+        try:
+            server = testing.server_for_test(path, mode, records=records, **how)
+        except (AgentError, SessionError, OSError) as error:
+            does = "record" if records else "serve"
+            _fail(f"cannot {does} {path.name}: {error}")
+        try:
+            with server:
+                yield server
+        except Exception as error:  # the agent failed: a refused request may be why
+            for line in testing.told_of(server, path):
+                error.add_note(line)
+            raise
+        if records:
             done.add((path, True))
             return
-        from harness.sessions.serve import serve  # noqa: PLC0415 - only when it is used
-
-        with serve([_existing(path, request.config)], **how) as server:
-            try:
-                yield server
-            except Exception as error:  # the agent failed: a refused request may be why
-                for line in server.verdict().in_words():
-                    error.add_note(line)
-                raise
-            verdict = server.verdict()
-        if not verdict.ok:
-            lines = ["the agent sent other requests:", *verdict.in_words()]
-            raise SessionChanged("\n".join([*lines, _told_mode(request.config)]))
+        if lines := testing.told_of(server, path):
+            lines = ["the agent sent other requests:", *lines, _told_mode(config)]
+            raise SessionChanged("\n".join(lines))
+        if causes := testing.accepted(server):
+            request.node.user_properties.append((_ACCEPTED, f"{path.stem}: {', '.join(causes)}"))
 
     return serve_one
 
@@ -252,8 +262,8 @@ def _session_path(request: pytest.FixtureRequest, session: str | Path | None) ->
     return path if path.suffix in _SUFFIXES else request.config.rootpath / _FOLDER / f"{path}.yaml"
 
 
-def _mode(config: pytest.Config) -> Literal["none", "once", "rewrite"]:
-    mode: Literal["none", "once", "rewrite"] = config.getoption("--agentrig-record")
+def _mode(config: pytest.Config) -> RecordMode:
+    mode: RecordMode = config.getoption("--agentrig-record")
     return mode
 
 
@@ -270,10 +280,10 @@ def _told_mode(config: pytest.Config) -> str:
 def _existing(path: Path, config: pytest.Config) -> Path:
     __tracebackhide__ = True
     if not path.exists():
-        pytest.fail(
-            f"there is no {path}; record it with --agentrig-record=once\n{_told_mode(config)}",
-            pytrace=False,
-        )
+        from harness.sessions.testing import left_behind  # noqa: PLC0415 - only when it is red
+
+        advice = f"there is no {path}; record it with --agentrig-record=once"
+        _fail(advice, *left_behind(path), _told_mode(config))
     return path
 
 
@@ -284,14 +294,19 @@ def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
     if mode != "none" and (path, bool(plan)) not in done:  # several tests may share one
         from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
         from harness.sessions.errors import SessionError  # noqa: PLC0415
-        from harness.sessions.testing import record_for_test  # noqa: PLC0415
+        from harness.sessions.testing import left_behind, record_for_test  # noqa: PLC0415
 
         try:
             record_for_test(path, mode, plan, allow=config.getini("agentrig_allow"))
         except (AgentError, SessionError) as error:
-            pytest.fail(f"cannot record {path.name}: {_advice(error)}", pytrace=False)
+            _fail(f"cannot record {path.name}: {_advice(error)}", *left_behind(path))
         done.add((path, bool(plan)))
     _existing(path, config)
+
+
+def _fail(*lines: str) -> NoReturn:
+    """Fail with these lines: where in our own code it was found helps nobody."""
+    raise pytest.fail.Exception("\n".join(lines), pytrace=False) from None
 
 
 def _advice(error: Exception) -> str:
@@ -300,9 +315,11 @@ def _advice(error: Exception) -> str:
     return str(error)
 
 
-def _replay(item: pytest.Item, path: Path, **how: Any) -> Report:
-    """Replay; how to see it again is kept for the report of a red test."""
-    from harness.sessions.replay import replay as run  # noqa: PLC0415 - only when it is used
+def _replayed(item: pytest.Item, path: Path, **how: Any) -> Report:
+    """Replay; what has changed is raised. How to see it again is kept for the report of that."""
+    __tracebackhide__ = True
+    from harness.sessions.errors import SessionError  # noqa: PLC0415 - only when it is used
+    from harness.sessions.replay import replay as run  # noqa: PLC0415
 
     how.setdefault("allow", item.config.getini("agentrig_allow"))
 
@@ -312,13 +329,15 @@ def _replay(item: pytest.Item, path: Path, **how: Any) -> Report:
         return traced_replay(path, **how)
 
     item.stash.setdefault(_TRACES, []).append(again)
-    return run(path, **how)
-
-
-def _checked(report: Report, config: pytest.Config) -> Report:
-    __tracebackhide__ = True
+    try:
+        report = run(path, **how)
+    except SessionError as error:
+        _fail(_advice(error))
     if not report.ok:
-        from harness.sessions.testing import drift_report  # noqa: PLC0415 - only when it is red
+        from harness.sessions.testing import drift_report, way_on  # noqa: PLC0415 - only when red
 
-        raise SessionChanged(f"{drift_report(report)}\n{_told_mode(config)}")
+        lines = [drift_report(report), *way_on(report, how.get("factory")), _told_mode(item.config)]
+        raise SessionChanged("\n".join(lines))
+    if not report.judged:
+        pytest.skip(report.note)
     return report

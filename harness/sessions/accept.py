@@ -8,7 +8,7 @@ still answer as it did, only a new recording (`--rewrite`) can tell.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from agent_core.gears import Clock
 from harness.sessions.cassette import load_session, request_block
 from harness.sessions.drift import Cause
 from harness.sessions.errors import SessionError
-from harness.sessions.exchange import Request
-from harness.sessions.format import Acceptance, SessionFile, Take
+from harness.sessions.exchange import Exchange, Request
+from harness.sessions.format import Acceptance, Provenance, SessionFile, Take, Traffic
 from harness.sessions.journal import sole_writer
 from harness.sessions.lint_secrets import write_scrubbed
 from harness.sessions.replay import replay
 from harness.sessions.session_report import Report
-from harness.sessions.trajectory import golden_turn
+from harness.sessions.trajectory import Divergence, golden_turn
 
 
 def accept(
@@ -47,11 +47,28 @@ def accept(
     found = {_plain(each.part): each.part for report in reports for each in _causes(report)}
     missing = [each for each in wanted if _plain(each) not in found]
     if missing:
-        there = "; ".join(found.values()) or "none, every request is as it was recorded"
         raise SessionError(
-            f"no session drifts for {', '.join(map(repr, missing))}; causes found: {there}"
+            f"no session drifts for {', '.join(map(repr, missing))}; "
+            + "; ".join(_there(found.values(), reports))
         )
     return [_accept(report, names, clock, how) for report in reports]
+
+
+def _there(causes: Collection[str], reports: Sequence[Report]) -> Iterator[str]:
+    """What there is instead of a cause that was named, and what becomes of it."""
+    away = [each.name for each in reports if any(_unacceptable(each))]
+    others = [each.name for each in reports if not each.judged]
+    if causes:
+        yield f"causes found: {', '.join(causes)}"
+    elif not away:
+        yield "causes found: none, every request is as it was recorded"
+    if away:
+        yield f"another way is gone by {', '.join(away)}: record that again with --rewrite"
+    if others:
+        yield (
+            f"not judged: {', '.join(others)}; changes of an agent that is not ours are taken over "
+            "by the test that serves it: pytest --agentrig-record=accept"
+        )
 
 
 def _accept(report: Report, names: set[str], clock: Clock, how: Mapping[str, Any]) -> Report:
@@ -62,7 +79,7 @@ def _accept(report: Report, names: set[str], clock: Clock, how: Mapping[str, Any
     if withheld:
         return dataclasses.replace(report, ok=False, withheld=withheld)
     with sole_writer(report.path):
-        _take_over(report.path, report, Acceptance(at=_now(clock), causes=list(named)), how)
+        _take_over(report.path, report, acceptance(named, clock), how)
     return dataclasses.replace(report, ok=True, accepted=named)
 
 
@@ -83,7 +100,41 @@ def _with_requests(file: SessionFile, report: Report, note: Acceptance) -> Sessi
     """The session as if these requests had been sent: replies and decisions as they were."""
     session = file.session
     assert session is not None  # a stock cassette's own requests never drift
-    sent = dict(zip(report.served, report.asked, strict=True))
+    served = zip(report.served, report.asked, strict=True)
+    sent = {number: request for number, request in served if number is not None}
+    exchanges, takes = _exchanged(file, sent)
+    changes = {
+        "provenance": _noted(session.provenance, note),
+        "tools": list(report.tools),
+        "takes": takes,
+        "trajectory": [golden_turn(result) for result in report.results],
+    }
+    return SessionFile(session.model_copy(update=changes), exchanges)
+
+
+def acceptable(report: Report) -> list[str]:
+    """The causes that could be accepted by name; none if anything else has changed, too."""
+    parts = [each.part.replace("`", "") for each in _causes(report)]
+    return [] if any(_others(report, {*map(_plain, parts)})) else parts
+
+
+def with_traffic(file: SessionFile, sent: Mapping[int, Request], note: Acceptance) -> SessionFile:
+    """The recording of an agent that is not ours as if it had sent these requests.
+
+    Args:
+        sent: by the number of the request in whose place it stands.
+    """
+    exchanges, takes = _exchanged(file, sent)
+    traffic = file.traffic or Traffic()  # a stock cassette has nowhere to note it
+    provenance = _noted(traffic.provenance, note)
+    traffic = traffic.model_copy(update={"provenance": provenance, "takes": takes})
+    return SessionFile(None, exchanges, traffic=traffic)
+
+
+def _exchanged(
+    file: SessionFile, sent: Mapping[int, Request]
+) -> tuple[tuple[Exchange, ...], list[Take]]:
+    """Exchanges and takes with other requests and the replies as they were."""
     exchanges = list(file.exchanges)
     takes = list(file.takes)
     for number, take in enumerate(takes):
@@ -94,15 +145,11 @@ def _with_requests(file: SessionFile, report: Report, note: Acceptance) -> Sessi
             exchanges[place] = dataclasses.replace(exchanges[place], request=sent[number])
         else:
             takes[number] = _failed_with(take, sent[number])
-    origin = session.provenance
-    provenance = origin.model_copy(update={"accepted": [*origin.accepted, note]})
-    changes = {
-        "provenance": provenance,
-        "tools": list(report.tools),
-        "takes": takes,
-        "trajectory": [golden_turn(result) for result in report.results],
-    }
-    return SessionFile(session.model_copy(update=changes), tuple(exchanges))
+    return tuple(exchanges), takes
+
+
+def _noted(origin: Provenance, note: Acceptance) -> Provenance:
+    return origin.model_copy(update={"accepted": [*origin.accepted, note]})
 
 
 def _failed_with(take: Take, request: Request) -> Take:
@@ -114,13 +161,23 @@ def _failed_with(take: Take, request: Request) -> Take:
 def _others(report: Report, names: set[str]) -> Iterator[str]:
     """What changed besides the named causes, and what no new request can make equal."""
     for cause in _causes(report):
-        if _plain(cause.part) not in names or cause.kind == "protocol":
+        if _plain(cause.part) not in names and cause.kind != "protocol":
             yield cause.part
-    for each in report.divergences:
-        if each.what != "observation" or "observation" not in names:
-            yield f"the run's way: {each}"
+    if "observation" not in names:
+        yield from (_way(each) for each in report.divergences if each.what == "observation")
+    yield from _unacceptable(report)
+
+
+def _unacceptable(report: Report) -> Iterator[str]:
+    """What no new request can make equal."""
+    yield from (each.part for each in _causes(report) if each.kind == "protocol")
+    yield from (_way(each) for each in report.divergences if each.what != "observation")
     if report.changed_calls or report.unused_calls:
         yield "other tool calls"
+
+
+def _way(divergence: Divergence) -> str:
+    return f"the run's way: {divergence}"
 
 
 def _causes(report: Report) -> list[Cause]:
@@ -131,5 +188,6 @@ def _plain(part: str) -> str:
     return " ".join(part.replace("`", "").casefold().split())
 
 
-def _now(clock: Clock) -> str:
-    return clock.now().isoformat(timespec="seconds")
+def acceptance(causes: Sequence[str], clock: Clock) -> Acceptance:
+    """The note that these causes were taken over now."""
+    return Acceptance(at=clock.now().isoformat(timespec="seconds"), causes=list(causes))

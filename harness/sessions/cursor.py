@@ -7,7 +7,7 @@ sides are brought to one form, scrubbed, before they are compared.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from harness.sessions.format import SessionFile, Take
 from harness.sessions.parts import common_start
 from harness.sessions.player import Player
 from harness.sessions.scrubbing import scrub_request
+from harness.sessions.volatile import hidden
 
 FACTS = frozenset({"/", "/api/tags", "/api/show", "/api/version", "/api/ps", "/v1/models"})
 """Addresses of what a server says of itself: no part of a conversation, asked at any time."""
@@ -52,6 +53,16 @@ def same_form(request: Request) -> Request:
     return Request(clean.method, url, {}, body)
 
 
+def outline(form: Request) -> tuple[str, list[tuple[str, str]]]:
+    """Where a request goes and what is said in it, without times, ids and the like."""
+    messages = [each for each in _messages(form) if isinstance(each, dict)]
+    if not messages:
+        return form.url, [("", hidden(form.body.decode(errors="replace")))]
+    return form.url, [
+        (str(each.get("role")), hidden(str(each.get("content")))) for each in messages
+    ]
+
+
 def is_fact(request: Request) -> bool:
     """Whether a request asks what the server is, not what it thinks."""
     return route_of(request.url) in FACTS
@@ -72,7 +83,7 @@ class Cursor:
         self.name = name
         self.file = file
         self.takes: Sequence[Take] = file.takes
-        self.requests = [same_form(_request(file, take)) for take in self.takes]
+        self.requests = [same_form(recorded_request(file, take)) for take in self.takes]
         self.used = [is_fact(request) for request in self.requests]
         self.early: list[tuple[int, int]] = []
         self._detours: dict[int, _Detour | None] = {}
@@ -151,13 +162,20 @@ class Cursor:
         best = max(same_route, key=lambda n: (score[n], not self.used[n], -n))
         return score[best], best
 
-    def drift(self, number: int, form: Request) -> Drift:
-        """What makes a request another one than the recorded."""
-        recorded = self.requests[number]
-        one = Player(SessionFile(None, (Exchange(recorded, _NOTHING),)))
-        one.serve(form)
+    def drift(self, sent: Mapping[int, Request]) -> Drift:
+        """What makes requests other ones than those recorded under these numbers."""
+        recorded = tuple(Exchange(self.requests[number], _NOTHING) for number in sent)
+        player = Player(SessionFile(None, recorded))
+        for form in sent.values():
+            player.serve(form)
         session = self.file.session
-        return drift_of(one, recorded_tools=session.tools if session is not None else ())
+        return drift_of(player, recorded_tools=session.tools if session is not None else ())
+
+    def next_of(self, form: Request) -> int | None:
+        """The first unanswered request that goes where this one goes."""
+        where = form.method, form.url
+        left = (n for n, each in enumerate(self.requests) if (each.method, each.url) == where)
+        return next((number for number in left if not self.used[number]), None)
 
     def _begin_detour(
         self, number: int, own: Sequence[JsonObject], rest: Sequence[JsonObject], form: Request
@@ -182,7 +200,8 @@ class Cursor:
         return first.seconds > 0 and second.at < first.at + first.seconds
 
 
-def _request(file: SessionFile, take: Take) -> Request:
+def recorded_request(file: SessionFile, take: Take) -> Request:
+    """The request of a take, as it stands in the file."""
     if take.exchange is not None:
         return file.exchanges[take.exchange].request
     assert take.error is not None

@@ -103,6 +103,15 @@ def lint(
     return found
 
 
+def lone_journals(paths: Sequence[Path]) -> Iterator[Finding]:
+    """Interrupted recordings in folders that have no session beside them to be told with."""
+    folders = (each for each in paths if each.is_dir())
+    for path in sorted({each for folder in folders for each in folder.rglob("*.y*ml.journal")}):
+        if not path.with_suffix("").exists():
+            words = "an interrupted recording, and no session; record it again, or remove it"
+            yield Finding(path, "orphan", "", words)
+
+
 def lint_session(
     file: SessionFile, path: Path, *, max_age: timedelta | None = None, now: datetime | None = None
 ) -> list[Finding]:

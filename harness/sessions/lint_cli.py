@@ -20,7 +20,7 @@ from harness.sessions.arguments import (
     leave,
     paths_argument,
 )
-from harness.sessions.lint import Finding, Level, fix, lint
+from harness.sessions.lint import Finding, Level, fix, lint, lone_journals
 from harness.sessions.show import console, visible
 from harness.sessions.suite import session_files
 
@@ -56,6 +56,7 @@ def lint_command(
         files = session_files(paths)
         fixed = _mended(files) if mend else []
         found = lint(files, max_age=None if max_age is None else timedelta(days=max_age))
+        found += lone_journals(paths)
     if as_json:
         report = {
             "ok": not _errors(found),

@@ -104,7 +104,7 @@ def refusal_of(form: Request, cursors: Sequence[Cursor]) -> Refusal:
         names = ", ".join(each.name for each in cursors) or "no session of this name"
         return Refusal(route, None, None, f"nothing was recorded for {route} (served: {names})")
     common, cursor, place = found[0]
-    drift = cursor.drift(place, form)
+    drift = cursor.drift({place: form})
     reasons = "; ".join(cause.part for cause in drift.causes if cause.severity != "ignorable")
     shared = f" ({counted(common, 'message')} in common)" if common else ""
     words = (

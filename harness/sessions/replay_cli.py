@@ -222,7 +222,11 @@ def _rewrite_all(
     for path in files:  # everything that can be wrong is found before anything is asked
         session = load_session(path).session
         if session is None:
-            raise SessionError(f"{path} is a cassette without a session block: nothing to run")
+            raise SessionError(
+                f"{path} is a cassette without a session block: no agent to run; record it again "
+                f"with the test that serves it (pytest --agentrig-record=rewrite), or with "
+                f"agentrig record --proxy --name {path.stem} --rewrite"
+            )
         reachable(session.model)
         factories[path] = (
             named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)

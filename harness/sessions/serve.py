@@ -21,7 +21,7 @@ from harness.plain import counted
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
 from harness.sessions.conversion import route_of
-from harness.sessions.cursor import FACTS, Cursor, same_form
+from harness.sessions.cursor import FACTS, Cursor, outline, same_form
 from harness.sessions.delivery import Delivery
 from harness.sessions.errors import SessionError, SessionFormatError
 from harness.sessions.exchange import Request, canonical_key, decoded_body
@@ -116,6 +116,8 @@ class SessionServer(NamedServer):
         with self._lock:
             found = self._find(form, cursors)
             if found is None and not is_fact:
+                found = self._instead(asked, form, cursors)
+            if found is None and not is_fact:
                 refusal = refusal_of(form, cursors)
                 self._refused.setdefault(canonical_key(form), refusal)
                 return conflict(refusal)
@@ -149,6 +151,12 @@ class SessionServer(NamedServer):
                 cursor.forget(key)
             found = _best(key, cursors)
         return found or _after_detours(form, cursors) or _but_for_times(form, cursors)
+
+    def _instead(
+        self, _asked: Request, _form: Request, _cursors: Sequence[Cursor]
+    ) -> tuple[Cursor, int] | None:
+        """The recorded request whose reply one gets that is none of them; here it is refused."""
+        return None
 
     def _fault(self, cursor: Cursor, number: int) -> str | None:
         """The fault whose turn it is at this request."""
@@ -260,7 +268,10 @@ def _wrong_reply(code: str, file: SessionFile, number: int) -> Reply | None:
 
 def _but_for_times(form: Request, cursors: Sequence[Cursor]) -> tuple[Cursor, int] | None:
     """The request that differs only in times, ids and the like."""
+    seen = outline(form)
     for _, cursor, place in nearest(form, cursors):
-        if not cursor.used[place] and not cursor.drift(place, form).reaches("warn"):
+        if cursor.used[place] or outline(cursor.requests[place]) != seen:
+            continue  # to explain what differs takes long
+        if not cursor.drift({place: form}).reaches("warn"):
             return cursor, place
     return None

@@ -84,9 +84,11 @@ class Report:
         if self.parting is None:
             lines += [f"tool call: recorded {call}, now none" for call in self.unused_calls[:3]]
         if self.withheld:
+            causes = {each.part for each in self.drift.causes if each.kind != "protocol"}
+            too = "accept that too, or " if causes.issuperset(self.withheld) else ""
             lines.append(
-                f"nothing was accepted, because of {', '.join(self.withheld)}: accept that too, "
-                "or record the session again with --rewrite"
+                f"nothing was accepted, because of {', '.join(self.withheld)}: {too}"
+                "record the session again with --rewrite"
             )
         return [*lines, *(f"trace: {lie}" for lie in self.lies)]
 

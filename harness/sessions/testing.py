@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,19 +15,25 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from rich.console import Console
 
+from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject, Language, Protocol
 from harness.plain import one_line
 from harness.redact import redactor, register_environment
+from harness.sessions.accept import acceptable
+from harness.sessions.accepting import AcceptingServer
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionBusy, SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
+from harness.sessions.journal import journal_path
 from harness.sessions.plan import Plan, plan_of
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.record import record
 from harness.sessions.replay import replay
+from harness.sessions.serve import SessionServer, serve
 from harness.sessions.session_report import Report
 from harness.sessions.show import show_report
 from harness.sessions.sources import (
+    ALWAYS_ALLOWED,
     Factory,
     allowed_factory,
     named_factory,
@@ -37,8 +45,11 @@ from harness.trace.memory import MemoryTraces
 from harness.trace.spans import Trace
 from harness.trace.tree import print_trace
 
-RecordMode = Literal["none", "once", "rewrite"]
+RecordMode = Literal["none", "once", "rewrite", "accept"]
 
+_ACCEPT = "pytest --agentrig-record=accept takes it over, offline"
+_REWRITE = "pytest --agentrig-record=rewrite asks the live server and records it again"
+_NEEDS_NO_WORD = tuple(f"{each}." for each in ALWAYS_ALLOWED)
 _PATIENCE = 600.0  # seconds that another worker may take to record the same session
 _POLL = 0.5
 _WIDTH, _UNBROKEN = 120, 100_000
@@ -98,16 +109,60 @@ def record_for_test(
             return
 
 
-def proxy_for_test(path: Path) -> RecordingProxy:
-    """A proxy that records a foreign agent, before the server of `$OLLAMA_HOST`.
+def server_for_test(
+    path: Path, mode: RecordMode, *, records: bool, **how: Any
+) -> SessionServer | RecordingProxy:
+    """What an agent that is not ours is pointed at.
+
+    Args:
+        records: a proxy before the server of `$OLLAMA_HOST`; else a server of its session, which
+            with the mode `accept` takes over what is changed. With faults, or requests that may
+            come again, what is sent is not what would be recorded: that is judged as ever.
+        how: arguments of `serve`.
 
     Raises:
-        ConnectionFailed: the server cannot be reached.
+        ConnectionFailed: the live server cannot be reached.
+        SessionError, ConfigError: there is nothing to serve, or not in this way.
     """
-    register_environment(os.environ)
-    source = resolved(ModelSource(name=path.stem))
-    reachable(source)
-    return RecordingProxy(source.base_url or "", path.parent, path.stem, mode="rewrite")
+    if records:
+        register_environment(os.environ)
+        source = resolved(ModelSource(name=path.stem))
+        reachable(source)
+        return RecordingProxy(source.base_url or "", path.parent, path.stem, mode="rewrite")
+    if mode == "accept" and not (how.get("faults") or how.get("repeat")):
+        return AcceptingServer(path, **how)
+    return serve([path], **how)
+
+
+def told_of(server: SessionServer | RecordingProxy, path: Path) -> list[str]:
+    """What is wrong with what an agent sent, and the way on; of a proxy what it leaves behind."""
+    if isinstance(server, RecordingProxy):
+        return left_behind(path)
+    verdict = server.verdict()
+    if verdict.ok:
+        return []
+    lines = verdict.in_words()
+    if isinstance(server, AcceptingServer):
+        return [*server.drift().in_words(), *lines, f"this cannot be accepted: {_REWRITE}"]
+    can_accept = any(each.drift is not None for each in verdict.refused)
+    return [*lines, f"if this is meant: {f'{_ACCEPT}; ' if can_accept else ''}{_REWRITE}"]
+
+
+def accepted(server: SessionServer | RecordingProxy) -> tuple[str, ...]:
+    """Causes of drift that are taken over into the recording, where that was asked for."""
+    causes = server.accept(SystemClock()) if isinstance(server, AcceptingServer) else ()
+    return tuple(map(one_line, causes))
+
+
+def left_behind(path: Path) -> list[str]:
+    """Of a recording that was interrupted, as by a test that failed."""
+    journal = journal_path(path)
+    if not journal.exists():
+        return []
+    return [
+        f"{journal} is left of a recording that did not end, and no session was written; "
+        "--agentrig-record=once begins anew, `agentrig record … --resume` goes on"
+    ]
 
 
 def _to_record(path: Path, marker: Mapping[str, Any], allow: Sequence[str]) -> tuple[Plan, Factory]:
@@ -142,6 +197,22 @@ def drift_report(report: Report) -> str:
     return f"session {report.name} changed: " + "\n".join(line[4:] for line in lines)
 
 
+def way_on(report: Report, factory: Factory | str | None) -> list[str]:
+    """How a change that is meant becomes what is expected.
+
+    Args:
+        factory: the agent's, where it is not the session's own.
+    """
+    agent = factory if factory is None or isinstance(factory, str) else _name_of(factory)
+    causes = acceptable(report)
+    if report.path is None or agent == "" or not causes:
+        return [f"if this is meant: {_REWRITE}"]
+    options = [f"--agent {agent}"] if agent else _allowed(report.path)
+    options += [f"--accept {_quoted(each)}" for each in causes]
+    path = os.path.relpath(report.path)
+    return [f"if this is meant: agentrig replay {_quoted(path)} {' '.join(options)}"]
+
+
 def show_failed(traces: Sequence[Trace], output: Path) -> str:
     """The last trace as a tree, for a terminal without colours; its page is written."""
     if not traces:
@@ -157,3 +228,22 @@ def show_failed(traces: Sequence[Trace], output: Path) -> str:
     except OSError as error:
         text.write(f"no page: {one_line(redactor.text(str(error)))}")
     return text.getvalue()
+
+
+def _name_of(factory: Factory) -> str:
+    """`module:function`, empty for a function that cannot be found by its name."""
+    name = getattr(factory, "__qualname__", "")
+    return f"{factory.__module__}:{name}" if name.isidentifier() else ""
+
+
+def _allowed(path: Path) -> list[str]:
+    """The option without which the command would refuse the session's own agent."""
+    session = load_session(path).session
+    module = "" if session is None else session.agent.factory.partition(":")[0]
+    return [] if f"{module}.".startswith(_NEEDS_NO_WORD) else [f"--allow {module}"]
+
+
+def _quoted(text: str) -> str:
+    """One argument, for shells of either kind as long as there is nothing special in it."""
+    is_plain = re.fullmatch(r"[\w ./:,()+-]+", text) is not None
+    return f'"{text}"' if is_plain and " " in text else shlex.quote(text)

@@ -229,3 +229,29 @@ def test_the_command_says_what_can_be_accepted(tmp_path: Path) -> None:
     done = agentrig("replay", path, "--accept", DESCRIPTION, "--json")
     (session,) = json.loads(done.stdout)["sessions"]
     assert (session["verdict"], session["accepted"]) == ("accepted", [DESCRIPTION])
+
+
+def test_what_cannot_be_accepted_is_not_offered(tmp_path: Path) -> None:
+    """Other tool calls have no name to accept; a way that parts is told, not that all is well."""
+    path = tmp_path / "s.yaml"
+    three_steps(path)
+
+    def defaulted(agent: Agent) -> Agent:
+        executor: Any = agent.executor
+        tools = list(executor.definitions.values())
+        unit = tools[0].parameters["properties"]["unit"] | {"default": "fahrenheit"}
+        properties = tools[0].parameters["properties"] | {"unit": unit}
+        parameters = tools[0].parameters | {"properties": properties}
+        changed = dataclasses.replace(tools[0], parameters=parameters)
+        return agent.replace(executor=executor.replace(tools=[changed, *tools[1:]]))
+
+    (report,) = taken_over(
+        edited(assistant, defaulted), path, causes=["schema of tool get_weather"]
+    )
+    last = report.in_words()[-1]
+    assert "other tool calls" in last
+    assert last.endswith(": record the session again with --rewrite")
+    short = edited(assistant, lambda agent: agent.replace(limits=Limits(max_steps=2)))
+    with pytest.raises(SessionError, match="another way is gone by s: record that again") as told:
+        taken_over(short, path, causes=["max_steps"])
+    assert "as it was recorded" not in str(told.value)

@@ -81,3 +81,18 @@ def test_page_merge_and_annotations_tell_it_too(mixed: Path, tmp_path: Path) -> 
     assert (merged.exit_code, merged.output.strip()) == (0, "3 sessions, 2 ok, 1 not judged")
     notes = agentrig("replay", mixed, "--annotations", "github").output.splitlines()
     assert [each.split(" ")[0] for each in notes if each.startswith("::")] == ["::notice"]
+
+
+@pytest.mark.parametrize(
+    ("options", "way"),
+    [
+        (["--accept", "system text"], "pytest --agentrig-record=accept"),
+        (["--rewrite"], "pytest --agentrig-record=rewrite"),
+    ],
+)
+def test_errors_name_the_way_on(tmp_path: Path, options: list[str], way: str) -> None:
+    """What only the test of such an agent can do is told by the command that cannot."""
+    done = agentrig("replay", traffic(tmp_path / "shop.yaml"), *options)
+    assert done.exit_code == 2
+    assert way in done.output
+    assert "shop" in done.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 # What pytest imports in this process is forgotten after each run, and numpy loads only once.
 import harness.demo.agents  # noqa: F401
 import harness.sessions.testing  # noqa: F401
+from harness.cli import main
 from harness.faults import FaultServer, Received, Response
 from harness.sessions.cassette import load_session
 from tests.harness.serve_support import record
@@ -79,11 +82,18 @@ def test_session_files_are_tests(pytester: pytest.Pytester, recorded: Path) -> N
     assert counts == {"passed": 1, "failed": 1}
     assert "3 of 3 steps differ for one reason: description of tool `get_weather`" in output
     assert "+ Current weather of one city" in output
+    way_on = re.search(r"if this is meant: agentrig (.*)", output)
+    assert way_on is not None
     assert "└── step 3" in output
     page = Path(".agentrig/failed/cassettes-changed.yaml-replay.html")
     assert f"page: {page.absolute()}" in output
     assert "execute_tool get_weather" in page.read_text(encoding="utf-8")
     assert "Traceback" not in output
+    assert shlex.split(way_on[1]) == [
+        "replay", "cassettes/changed.yaml", "--accept", "description of tool get_weather"
+    ]  # fmt: skip
+    assert CliRunner().invoke(main, shlex.split(way_on[1])).exit_code == 0
+    assert run_here(pytester, ".")[0] == {"passed": 2}
 
 
 def test_a_damaged_file_is_a_red_test(pytester: pytest.Pytester, recorded: Path) -> None:
@@ -276,12 +286,139 @@ def test_what_a_failing_agent_did_is_no_session(
     """It would be served to the next run; the test that follows records anew."""
     monkeypatch.setenv("OLLAMA_HOST", live.url)
     pytester.makepyfile(test_it=SERVED.replace("{broken}", "True"))
-    counts, _ = run_here(pytester, "-k", "True", "--agentrig-record=once")
+    counts, output = run_here(pytester, "-k", "True", "--agentrig-record=once")
     assert counts == {"failed": 1, "deselected": 1}
     assert [each.name for each in Path("cassettes").iterdir()] == ["theirs.yaml.journal"]
+    told = "theirs.yaml.journal is left of a recording that did not end"
+    assert told in output
+    _, output = run_here(pytester, "-k", "False")
+    assert told in output.partition("theirs.yaml; record it with --agentrig-record=once")[2]
+    lint = CliRunner().invoke(main, ["lint", "cassettes"])
+    assert "theirs.yaml.journal: " in lint.output
+    assert "[orphan]" in lint.output
     counts, output = run_here(pytester, "-k", "False", "--agentrig-record=once")
     assert counts == {"passed": 1, "deselected": 1}, output
     assert len(load_session(Path("cassettes/theirs.yaml")).exchanges) == 1
+
+
+CHANGED = """
+import requests
+
+
+def test_their_agent(serve_session):
+    body = {"model": "m", "stream": False, "messages": [{"role": "system", "content": "{words}"}]}
+    with serve_session("theirs") as server, requests.Session() as http:
+        http.trust_env = False
+        http.post(server.url + "/api/chat", json=body, timeout=10)
+"""
+
+
+def test_what_another_agent_says_now_is_accepted_offline(
+    pytester: pytest.Pytester, live: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red names both ways on; accepted, it is green, told, marked, and nobody was asked."""
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    test = pytester.makepyfile(test_it=CHANGED.replace("{words}", "Be brief."))
+    run_here(pytester, "--agentrig-record=once")
+    test.write_text(CHANGED.replace("{words}", "Be long."), encoding="utf-8")
+    counts, output = run_here(pytester)
+    assert counts == {"failed": 1}
+    assert "pytest --agentrig-record=accept takes it over, offline" in output
+    assert "pytest --agentrig-record=rewrite asks the live server" in output
+    assert "contextlib" not in output
+    assert "pytest_agentrig.py" not in output
+    counts, output = run_here(pytester, "--agentrig-record=accept")
+    assert counts == {"passed": 1}
+    assert "accepted: theirs: system text; the model was not asked again" in output
+    assert run_here(pytester)[0] == {"passed": 1}
+    assert asked(live) == 1
+    assert load_session(Path("cassettes/theirs.yaml")).provenance.accepted[0].causes == [
+        "system text"
+    ]
+
+
+TWICE = """
+import requests
+
+
+def test_their_agent(serve_session):
+    with serve_session("theirs") as server, requests.Session() as http:
+        http.trust_env = False
+        for words in {words}:
+            http.post(server.url + "/api/chat", json={"model": words}, timeout=10)
+"""
+
+
+def test_another_way_of_another_agent_is_red_when_it_is_to_be_accepted(
+    pytester: pytest.Pytester, live: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request more than was recorded has no reply; the file stays as it is."""
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    test = pytester.makepyfile(test_it=TWICE.replace("{words}", "['m']"))
+    run_here(pytester, "--agentrig-record=once")
+    before = Path("cassettes/theirs.yaml").read_bytes()
+    test.write_text(TWICE.replace("{words}", "['n', 'o']"), encoding="utf-8")
+    counts, output = run_here(pytester, "--agentrig-record=accept")
+    assert counts == {"failed": 1}
+    assert "1 of 1 step differs for one reason: body" in output
+    assert "this cannot be accepted: pytest --agentrig-record=rewrite" in output
+    assert Path("cassettes/theirs.yaml").read_bytes() == before
+
+
+TOLD = """
+import pytest
+
+
+def test_served(serve_session):
+    with serve_session("theirs"):
+        pass
+
+
+def test_damaged(serve_session):
+    with serve_session("damaged"):
+        pass
+
+
+def test_strange_fault(serve_session):
+    with serve_session("stock", faults=["nonsense"]):
+        pass
+
+
+def test_strange_factory(replay):
+    replay("strange")
+
+
+def test_nothing_to_judge(replay):
+    replay("traffic")
+"""
+
+
+def test_what_our_own_code_says_is_told_without_our_own_code(
+    pytester: pytest.Pytester, recorded: Path, live: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is gone, a damaged file, a factory that may not be imported: words only."""
+    live.__exit__()
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    folder = pytester.mkdir("cassettes")
+    (folder / "damaged.yaml").write_bytes(b"")
+    (folder / "stock.yaml").write_text("interactions: []\n", encoding="utf-8")
+    (folder / "traffic.yaml").write_text("traffic: {}\ninteractions: []\n", encoding="utf-8")
+    text = recorded.read_text(encoding="utf-8")
+    strange = text.replace("harness.demo.agents:assistant", "others:agent")
+    (folder / "strange.yaml").write_text(strange, encoding="utf-8")
+    pytester.makepyfile(test_it=TOLD)
+    counts, output = run_here(pytester, "test_it.py")
+    assert counts == {"failed": 4, "skipped": 1}
+    assert "cannot serve damaged.yaml: " in output
+    assert "cannot serve stock.yaml: expected a fault as CODE" in output
+    assert "list it in the ini option agentrig_allow" in output
+    _, more = run_here(pytester, "test_it.py", "--agentrig-record=rewrite", "-k", "served")
+    assert f"cannot record theirs.yaml: nothing answers at {live.url}" in more
+    _, skipped = run_here(pytester, "test_it.py", "-k", "judge", "-rs")
+    assert "not judged: a proxy recorded it" in skipped
+    for each in (output, more):
+        assert "Error" not in each
+        assert "harness/sessions" not in each
 
 
 def test_the_examples_of_the_documentation_run(
