@@ -207,19 +207,27 @@ def _lost_trace(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _untold(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """What a step did, or why it did nothing, stands at the end of the next request."""
-    requests = evidence.stage.requests
+    """What a step did, or why it did nothing, stands at the end of the next step's request.
+
+    Other requests may come before that one, such as for a summary of what was long ago.
+    """
     for seen, following in zip(evidence.steps.seen, evidence.steps.seen[1:], strict=False):
         if seen.turn != following.turn:
             continue
-        body = json_body(requests[seen.asked_by + 1].body)
-        if not isinstance(body, dict) or "messages" not in body:
+        asked = evidence.stage.requests[seen.asked_by + 1 : following.asked_by + 1]
+        bodies = [json_body(each.body) for each in asked]
+        if not all(isinstance(each, dict) and "messages" in each for each in bodies):
             continue  # another client's shape
-        said = _last_words(body)
-        missing = [each for each in _to_be_said(seen) if each not in said]
-        if not said.strip() or missing:
-            what = repr(missing[0][:100]) if missing else "anything"
-            yield "untold", f"the request after step {seen.step.index} does not say {what}"
+        missing = min((_missing(seen, _last_words(each)) for each in bodies), key=len, default=[])
+        if missing:
+            yield "untold", f"the request after step {seen.step.index} does not say {missing[0]}"
+
+
+def _missing(seen: Seen, said: str) -> list[str]:
+    """What should be said and is not."""
+    if not said.strip():
+        return ["anything"]
+    return [repr(each[:100]) for each in _to_be_said(seen) if each not in said]
 
 
 def _to_be_said(seen: Seen) -> list[str]:

@@ -26,6 +26,7 @@ from agent_core.parsing import StandardParser
 from agent_core.tools import FunctionCallExecutor
 from harness.cli import main
 from harness.demo.agents import assistant
+from harness.demo.gears import summarising
 from harness.faults.bodies import with_reply
 from harness.faults.catalogue import FAULTS, chosen
 from harness.faults.course import served
@@ -50,6 +51,8 @@ from tests.harness.sessions_support import (
     response,
     three_steps,
 )
+
+CASSETTES = Path(__file__).parents[2] / "cassettes"
 
 
 @pytest.fixture(scope="module")
@@ -341,6 +344,14 @@ def test_what_else_is_asked_after_a_refusal_is_no_retry(tmp_path: Path, factory:
     rehearsal.close()
     assert found["429"].verdict == "recovered"
     assert found["429-stays"].verdict == "clean stop"
+
+
+def test_request_for_a_summary_comes_before_the_next_step() -> None:
+    """What a step did is told in the next step's request, not in one that sums up older rounds."""
+    rehearsal = rehearsal_of(CASSETTES / "gear-summary-zh.yaml", summarising)
+    judgement = verdict(rehearsal, "429")
+    rehearsal.close()
+    assert judgement.verdict == "recovered"
 
 
 def test_session_that_does_not_replay_is_not_swept(recorded: Path) -> None:
