@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_core.cancellation import cancelled_by
 from agent_core.catalogue import ToolCatalogue
@@ -29,9 +29,11 @@ from agent_core.messages import Language, Message, Protocol, RunResult
 from agent_core.parsing import StandardParser
 from agent_core.prompts import TEXTS, system_prompt
 from agent_core.resume import RunState
-from agent_core.streaming import StreamEvent, stream_run
 from agent_core.structured import AnswerSchema, Schema
 from agent_core.tools import FunctionCallExecutor, FunctionDefinition, running_call
+
+if TYPE_CHECKING:
+    from agent_core.streaming import StreamEvent
 
 
 class Agent:
@@ -268,4 +270,6 @@ class Agent:
             AnswerPiece
             RunResult
         """
+        from agent_core.streaming import stream_run  # noqa: PLC0415 - few runs are streamed
+
         return stream_run(self, question, history, cancel or Event())

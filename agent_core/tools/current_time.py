@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_core.gears import Clock
 from agent_core.messages import JsonObject
-from agent_core.tools.definition import FunctionDefinition, define
+from agent_core.tools.definition import FunctionDefinition
 
 # not strftime("%A"), which speaks the language of the machine's locale
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -14,7 +14,6 @@ def current_time(clock: Clock) -> FunctionDefinition:
     """Build the tool `get_current_time`, which reads the given clock."""
 
     def get_current_time() -> JsonObject:
-        """Get the current local date, time and weekday."""
         now = clock.now()
         return {
             "date": now.strftime("%Y-%m-%d"),
@@ -23,4 +22,5 @@ def current_time(clock: Clock) -> FunctionDefinition:
             "weekday": _WEEKDAYS[now.weekday()],
         }
 
-    return define(get_current_time)
+    description = "Get the current local date, time and weekday."
+    return FunctionDefinition("get_current_time", description, function=get_current_time)

@@ -65,8 +65,10 @@ def request_of(prepared: PreparedRequest) -> Request:
         prepared.headers.pop("Transfer-Encoding", None)
         prepared.headers["Content-Length"] = str(len(body))
     headers = {key: [_as_text(value)] for key, value in prepared.headers.items()}
-    headers, decoded = decoded_body(headers, _as_bytes(body or b""))
-    return Request(prepared.method or "GET", prepared.url or "", headers, decoded)
+    body = _as_bytes(body or b"")
+    if "Content-Encoding" in prepared.headers:
+        headers, body = decoded_body(headers, body)
+    return Request(prepared.method or "GET", prepared.url or "", headers, body)
 
 
 def decoded_body(headers: Mapping[str, list[str]], body: bytes) -> tuple[Headers, bytes]:

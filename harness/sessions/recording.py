@@ -25,6 +25,7 @@ from harness.sessions.sources import (
     public,
     resolved,
     server_facts,
+    tool_definitions,
 )
 from harness.sessions.taped import (
     RecordingLongTerm,
@@ -151,13 +152,3 @@ class Recording:
                 "agentrig": version("agentrig"),
             }
         )
-
-
-def tool_definitions(agent: Agent) -> list[ToolDefinition]:
-    """The tools of an agent as the model is told of them."""
-    return [
-        ToolDefinition(
-            name=each.name, description=each.description, parameters=redactor.value(each.parameters)
-        )
-        for each in agent.executor.definitions.values()
-    ]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import requests
 
@@ -18,13 +18,11 @@ from harness.plain import counted
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
 from harness.sessions.clocks import ReplayClock, seeded
-from harness.sessions.crosscheck import cross_check
 from harness.sessions.drift import drift_of
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.format import GoldenTurn, Session, SessionFile
 from harness.sessions.plan import history_of
 from harness.sessions.player import Player, replay_session
-from harness.sessions.recording import tool_definitions
 from harness.sessions.session_report import Report
 from harness.sessions.sources import (
     Factory,
@@ -32,6 +30,7 @@ from harness.sessions.sources import (
     build_agent,
     build_model,
     named_factory,
+    tool_definitions,
 )
 from harness.sessions.tape import call_tape, search_tape
 from harness.sessions.taped import TapedLongTerm, TapedRetriever, TapedRunner, exchange_runner
@@ -41,7 +40,9 @@ from harness.sessions.trajectory import (
     golden_turn,
     miscounts,
 )
-from harness.trace.spans import Trace
+
+if TYPE_CHECKING:
+    from harness.trace.spans import Trace
 
 ReplayMode = Literal["strict", "lenient"]
 ToolMode = Literal["taped", "live"]
@@ -109,6 +110,8 @@ def replay(
         report = run.report(chosen, name, fail_on=fail_on, observers=observers)
         written = traces() if traces is not None else ()
         if written:  # a sampler may have left it out
+            from harness.sessions.crosscheck import cross_check  # noqa: PLC0415 - for traces only
+
             lies = tuple(cross_check(file, written, report.served))
             report = dataclasses.replace(report, lies=lies, ok=report.ok and not lies)
     return dataclasses.replace(report, path=path, seconds=time.perf_counter() - began)

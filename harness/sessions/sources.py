@@ -28,7 +28,7 @@ from agent_core.models.address import is_loopback, ollama_address, parse_address
 from agent_core.tools import FunctionCallExecutor
 from harness.redact import redactor
 from harness.sessions.errors import FactoryRefused
-from harness.sessions.format import AgentSource, ModelSource, Provenance
+from harness.sessions.format import AgentSource, ModelSource, Provenance, ToolDefinition
 from harness.sessions.scrubbing import scrub_url
 
 Factory = Callable[..., Agent]
@@ -148,6 +148,16 @@ def build_agent(
     if not isinstance(agent, Agent):
         raise FactoryRefused(f"{source.factory} gave {type(agent).__name__}, expected an Agent")
     return agent if source.tools is None else _with_tools(agent, source.tools)
+
+
+def tool_definitions(agent: Agent) -> list[ToolDefinition]:
+    """The tools of an agent as the model is told of them."""
+    return [
+        ToolDefinition(
+            name=each.name, description=each.description, parameters=redactor.value(each.parameters)
+        )
+        for each in agent.executor.definitions.values()
+    ]
 
 
 def _with_tools(agent: Agent, names: Sequence[str]) -> Agent:
