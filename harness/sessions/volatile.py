@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
+_EDGE = r"(?:\b|(?<=\\[nrt]))"  # a line of a JSON text may begin with it
 _VOLATILE = (
     ("TIME", re.compile(
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?"
     )),
-    ("UUID", re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
-    ("CALL_ID", re.compile(r"\bcall_[A-Za-z0-9]{6,40}\b")),
+    ("UUID", re.compile(_EDGE + r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
+    ("CALL_ID", re.compile(_EDGE + r"call_[A-Za-z0-9]{6,40}\b")),
     ("TEMP_PATH", re.compile(r"/(?:tmp|var/folders)/[\w./\-]{1,200}")),
 )  # fmt: skip
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 
 from harness.sessions.serve import serve
-from tests.harness.serve_support import ANSWER, ASKED, QUESTION, SEEN, ask, tool_turn
+from tests.harness.serve_support import (
+    ANSWER,
+    ASKED,
+    QUESTION,
+    SEEN,
+    ask,
+    cassette,
+    interaction,
+    record,
+    tool_turn,
+)
 
 ROUTES = ("/api/chat", "/v1/chat/completions", "/api/generate", "/api/show", "/api/embed", "/x")
 BODIES = (
@@ -45,3 +57,19 @@ def test_whatever_comes_is_refused_by_a_status(tmp_path: Path, route: str) -> No
         for messages in ([QUESTION], [QUESTION, ASKED, SEEN]):
             end = ask(server, {"model": "m", "messages": messages, "stream": False})
         assert end.json()["message"]["content"] == ANSWER
+
+
+@pytest.mark.parametrize("route", ["/api/chat", "/api/generate"])
+def test_only_times_and_ids_may_differ(tmp_path: Path, route: str) -> None:
+    """Wherever they stand in a text; one more word makes it another request."""
+
+    def body(run: str, call: str, more: str = "") -> dict[str, Any]:
+        text = f"run\n{run}\n{call} at 2026-08-07T06:08:00Z{more}"
+        said = {"messages": [{"role": "user", "content": text}]} if "chat" in route else {}
+        return {"model": "m", "stream": False, **(said or {"prompt": text})}
+
+    one, two = (f"{each}-1111-4222-8333-444455556666" for each in ("0a0b0c0d", "9f9e9d9c"))
+    recorded = interaction(body(one, "call_abcdef12"), json.dumps(record(ANSWER)), path=route)
+    with serve([cassette(tmp_path / "x.yaml", recorded)], repeat=True) as server:
+        assert ask(server, body(two, "call_zyxwvu98"), route).status_code == 200
+        assert ask(server, body(two, "call_zyxwvu98", " again"), route).status_code == 409
