@@ -24,8 +24,9 @@ QUOTE = "| "
 
 _HIDDEN = r"[\s\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]{0,8}"
 _ROLE = re.compile(
-    r"(?:[\s*_#]{0,8}(?:ai|bot|developer|开发者|人类|机器人)"
-    r"|\#{1,6}\s{0,3}(?:instruction|response)s?)[\s*_]{0,8}[:：]"
+    r"(?:[\s*_#]{0,8}(?:ai|bot|developer"
+    r"|(?:system|developer|user|assistant)[ _](?:message|prompt|note)"
+    r"|开发者|人类|机器人|系统(?:提示|消息|指令))|\#{1,6}\s{0,3}(?:instruction|response)s?)[\s*_]{0,8}[:：]"
     r"|\s{0,8}(?:known from earlier conversations|以前对话中已知的内容)",  # our own heading
     re.IGNORECASE,
 )
@@ -40,7 +41,8 @@ _NAMES = "|".join(
             "retriev(?:ed|al)", "context", "documents?", "passages?", "knowledge",
             "search_?results?", "(?:final_?)?answer", "sys(?:tem)?", "user", "human", "assistant",
             "ai", "ipython", "instructions?", "system[_-]reminder", "(?:start|end)_of_turn",
-            "im_(?:start|end)", "[be]os", "s", "sop", "unused[0-9]{1,4}",
+            "im_(?:start|end)", "[be]o[sd]", "s", "sop", "unused[0-9]{1,4}",
+            "reserved_special_token_[0-9]{1,4}", r"\w{1,16}_tool_?calls?",
         }
     )
 )  # fmt: skip
@@ -48,8 +50,8 @@ _TAG = re.compile(
     rf"""
     (?: [<＜〈◁] | &(?:amp;){{0,4}}lt;? | &\#0*60;? | &\#x0*3c;? | \\u003c | \\x3c | %3c )
     (?= {_HIDDEN} (?:
-        [|｜]                                        # <|im_start|>, DeepSeek's wide bars
-      | (?: [/／] | %2f | &\#0*47;? | &\#x0*2f;? | &sol;? )? {_HIDDEN} (?:antml:)? (?:{_NAMES})
+        (?: [a-z_]{{1,24}} (?=[|｜]>) )? [|｜]         # <|im_start|>, DeepSeek's bars, <turn|>
+      | (?: [/／] | %2f | &\#0*47;? | &\#x0*2f;? | &sol;? )? {_HIDDEN} (?:\w{{1,16}}:)? (?:{_NAMES})
         (?![\w-]) [^<>]{{0,100}}
         (?: [>＞〉▷] | &(?:amp;){{0,4}}gt | &\# | \\u003e | \\x3e | %3e ) ) )
     """,
@@ -57,7 +59,7 @@ _TAG = re.compile(
 )
 _BREAK = re.compile(rf"(\n|{ODD_BREAK.pattern})")
 _BRACKET = re.compile(
-    r"\[(?=/?(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]+|THINK|ARGS|CALL_ID|gMASK)\])"
+    r"\[(?=\|[a-z]{1,16}\|\]|/?(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]+|THINK|ARGS|CALL_ID|gMASK)\])"
 )
 
 
