@@ -19,6 +19,7 @@ from harness.sessions.exchange import (
     without_empty_defaults,
 )
 from harness.sessions.format import ToolDefinition
+from harness.sessions.paths import changed_paths
 from harness.sessions.styles import Style, is_question, plain_message, plain_system, style_of
 from harness.sessions.volatile import changed_lines, changed_texts
 
@@ -117,7 +118,7 @@ def compare_parts(old: Parts, new: Parts, tools: Sequence[ToolDefinition] = ()) 
         if tools_moved(found):
             old, new = _without_tools(old, tools), _without_tools(new, tools)
         old, new = _in_plain_style(old, was), _in_plain_style(new, now)
-    found += _changed("body", "body", old.body, new.body)
+    found += _compare_bodies(old.body, new.body)
     found += _changed("model", "model", old.model, new.model)
     for key in [*old.options, *(each for each in new.options if each not in old.options)]:
         found += _changed("option", f"option `{key}`", old.options.get(key), new.options.get(key))
@@ -147,8 +148,8 @@ def compare_tools(old: Sequence[ToolDefinition], new: Sequence[ToolDefinition]) 
             "description", f"description of tool `{name}`", was.description, now.description, name
         )
         if not same_json(was.parameters, now.parameters):
-            schemas = canonical_json(was.parameters), canonical_json(now.parameters)
-            found += _changed("schema", f"schema of tool `{name}`", *schemas, name)
+            places = changed_paths(was.parameters, now.parameters)
+            found += _changed("schema", f"schema of tool `{name}`", *places, name)
     for name, now in after.items():
         if name not in before:
             found.append(Difference("tool", f"tool `{name}` is new", None, now.description, name))
@@ -174,6 +175,14 @@ def _changed(
     kind: Kind, part: str, before: str | None, after: str | None, tool: str | None = None
 ) -> list[Difference]:
     return [] if before == after else [Difference(kind, part, before, after, tool)]
+
+
+def _compare_bodies(old: str | None, new: str | None) -> Iterator[Difference]:
+    """What differs in requests that are no chat; in JSON by its place."""
+    was, now = json_body((old or "").encode()), json_body((new or "").encode())
+    if isinstance(was, dict) and isinstance(now, dict):
+        old, new = changed_paths(was, now)
+    yield from _changed("body", "body", old, new)
 
 
 def _compare_system(old: str, new: str, tools: Sequence[ToolDefinition]) -> Iterator[Difference]:

@@ -30,7 +30,8 @@ def session_path(folder: str | Path, name: str) -> Path:
     stem = name.removesuffix(SUFFIX)
     if not _NAME.fullmatch(stem) or len(stem) > _MAX_NAME or stem.lower() in _RESERVED:
         raise SessionError(
-            f"expected a session name of letters, digits, '-', '_' and '.', got {name!r}"
+            "expected a session name of letters and digits of any language, '-', '_' and '.', "
+            f"no more than {_MAX_NAME}, not of spaces, got {name!r}"
         )
     return Path(folder) / f"{stem}{SUFFIX}"
 
