@@ -6,9 +6,13 @@ Each command lives beside what it calls and is imported when it is used, so that
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
+from typing import Any
 
 import click
 
@@ -30,6 +34,7 @@ COMMANDS = {
 """Command name to the module that holds it (as `<name>_command`) and its one-line help."""
 
 _INTERRUPTED = 130
+_UNREAD = 141  # as of a program that SIGPIPE ends
 
 
 class LazyGroup(click.Group):
@@ -48,30 +53,49 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a file that cannot be read or written is one line, not a traceback.
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the arguments; some, like `--help`, print and end here."""
+        with _ending_in_order():
+            return super().make_context(*args, **extra)
 
-        So is Ctrl-C while the command is still being loaded.
-        """
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
         for stream in (sys.stdout, sys.stderr):  # a code page lacks what models and we write
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        try:
+        with _ending_in_order():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            raise click.exceptions.Exit(_INTERRUPTED) from None
-        except BrokenPipeError:  # `agentrig … | head`: click ends quietly
-            raise
-        except OSError as error:
-            from harness.output import OutputError  # noqa: PLC0415 - `--help` stays quick
-
-            raise OutputError(str(error)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_) for name, (_, help_) in COMMANDS.items()])
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """A file that cannot be read or written is one line, not a traceback.
+
+    So is Ctrl-C while the command is still being loaded. Whoever reads us may stop (`| head`):
+    that is no failed check, and has the code that shells have for it.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # what is left to be written goes nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(_UNREAD) from None
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # rich ends so, with code 1
+            raise click.exceptions.Exit(_UNREAD) from None
+        raise
+    except OSError as error:
+        from harness.output import OutputError  # noqa: PLC0415 - `--help` stays quick
+
+        raise OutputError(str(error)) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -18,7 +18,7 @@ from agent_core.messages import JsonObject
 from harness.output import naming
 from harness.plain import visible
 from harness.redact import redactor, register_environment
-from harness.sessions.errors import SessionError
+from harness.sessions.errors import NotReplaced, SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
 from harness.sessions.plan import Plan
 from harness.sessions.sources import resolved
@@ -76,8 +76,9 @@ trace_options = _options(
     click.option("--require-export", is_flag=True, help="Fail if a span was lost."),
 )  # fmt: skip
 allow_option = click.option(
-    "--allow", multiple=True, metavar="MODULE",
-    help="A module or package whose factories a session file may name.",
+    "--allow", multiple=True, metavar="MODULE|URL",
+    help="A module or package whose factories a session file may name; for `replay --rewrite` "
+    "also a server that it may name.",
 )  # fmt: skip
 
 workers_options = _options(
@@ -139,6 +140,11 @@ def leave(code: int) -> NoReturn:
     raise click.exceptions.Exit(code)
 
 
+def code_of(failure: BaseException | None) -> int:
+    """The exit code of a run that got no answer."""
+    return UNREACHABLE if isinstance(failure, ConnectionFailed) else FAILED
+
+
 @contextmanager
 def traced(
     otlp: str | None,
@@ -184,6 +190,11 @@ def exit_codes() -> Iterator[None]:
     except (ConnectionFailed, NoCluster) as error:
         _complain(str(error))
         leave(UNREACHABLE)
+    except NotReplaced as error:
+        _complain(str(error))
+        leave(code_of(error.__cause__))
+    except BrokenPipeError:  # nobody reads what we print: that is not the user's mistake
+        raise
     except (SessionError, ConfigError, WorkError, OSError) as error:
         _complain(str(error))
         leave(USAGE)

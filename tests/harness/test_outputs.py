@@ -109,16 +109,31 @@ def test_what_cannot_be_written_is_one_line_with_its_option(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_an_error_without_an_option_is_one_line_too(session: Path) -> None:
+@pytest.mark.parametrize("command", [["--help"], ["lint", "--json"]])
+def test_an_error_without_an_option_is_one_line_too(session: Path, command: list[str]) -> None:
     """Standard output is full: no usage of a command has to do with it."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "harness", "lint", str(session), "--json"],
+            [sys.executable, "-m", "harness", *command, *([str(session)] if command[1:] else [])],
             stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
         )  # fmt: skip
-    assert done.returncode != 0
+    assert done.returncode == 2
     assert done.stderr.startswith("Error: [Errno 28]")
-    assert "Usage:" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [["--help"], ["lint"], ["lint", "--json"], ["replay"]])
+def test_who_stops_reading_sees_no_failed_check(session: Path, command: list[str]) -> None:
+    """`agentrig … | head`: code 141, as of a program that SIGPIPE ends, and not a word."""
+    arguments = command if command == ["--help"] else [*command, str(session)]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_a_session_behind_a_link_is_written_whole(tmp_path: Path) -> None:
