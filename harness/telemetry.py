@@ -48,6 +48,9 @@ CLOSING_SECONDS = 2.5
 """A dead or silent collector holds up the end of the process no longer than this."""
 
 
+_SHOWN = 3  # addresses of traces; a suite has many
+
+
 class ExportError(RuntimeError):
     """Spans were lost although `require_export` was asked for."""
 
@@ -103,8 +106,10 @@ class Watch:
                 why = each.reason or reason
                 line += f", {each.lost} lost" + (f" ({why})" if why else "")
             lines.append(line)
-            page = jaeger_page(each.target) if each.exported else None
-            lines += [f"trace: {page}/trace/{each_id}" for each_id in self.trace_ids if page]
+            if each.exported and (page := jaeger_page(each.target)) is not None:
+                shown, more = self.trace_ids[:_SHOWN], self.trace_ids[_SHOWN:]
+                lines += [f"trace: {page}/trace/{each_id}" for each_id in shown]
+                lines += [f"trace: and {len(more)} more at {page}"] if more else []
         return lines
 
 
@@ -170,9 +175,7 @@ def session(
                 (say or _to_stderr)(line)
     lost = sum(each.lost for each in watch.deliveries)
     if require_export and lost:
-        raise ExportError(
-            f"{counted(lost, 'span')} did not arrive: {'; '.join(watch.summary(reasons.last))}"
-        )
+        raise ExportError(f"{counted(lost, 'span')} did not arrive, and all of them have to")
 
 
 def _sinks(

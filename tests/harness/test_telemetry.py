@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from harness import telemetry
 from harness.cli import main
 from harness.otel_env import jaeger_page, traces_url
 from harness.otlp_json import trace_files
+from harness.sinks import Delivery
 from harness.telemetry import ExportError
 from harness.trace.spans import TraceFileError, read_traces
 from tests.harness.agents import weather_agent
@@ -177,7 +179,7 @@ def test_spans_that_a_full_queue_drops_are_counted(
 
 
 def test_lost_spans_are_an_error_when_asked_for(tmp_path: Path) -> None:
-    """`require_export` raises at the end, with the reason."""
+    """`require_export` raises at the end; the lines before it say why."""
     with otlp_receiver(answers=[400]) as receiver, pytest.raises(ExportError, match="5 spans"):
         run_once(tmp_path, otlp=receiver.url, require_export=True)
 
@@ -314,6 +316,7 @@ def test_metrics_are_sent_only_where_an_endpoint_is_named(
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
+from types import SimpleNamespace
 from harness import telemetry
 from tests.harness.event_script import PlannedStep, drive
 how, url, directory = sys.argv[1:]
@@ -426,3 +429,19 @@ def test_a_file_without_spans_is_refused(tmp_path: Path) -> None:
     empty.write_text("{}\nhello\n", "utf-8")
     with pytest.raises(TraceFileError, match="expected lines of OTLP-JSON"):
         read_traces(empty)
+
+
+@pytest.mark.parametrize(("traces", "lines"), [(1, 1), (3, 3), (50, 4)])
+def test_a_suite_does_not_print_an_address_a_session(
+    tmp_path: Path, traces: int, lines: int
+) -> None:
+    """The first few, and how many more there are."""
+    watch, _ = run_once(tmp_path)
+    sink: Any = SimpleNamespace(delivery=Delivery("http://localhost:4318/v1/traces", traces, 0))
+    file: Any = SimpleNamespace(path=None)
+    many = telemetry.Watch(watch.observer, [sink, sink], file)
+    many.trace_ids = [f"{number:032x}" for number in range(traces)]
+    pages = [line for line in many.summary() if ":16686" in line][:lines]
+    assert len(many.summary()) == 2 * (lines + 1)
+    assert pages[0].endswith("/trace/" + "0" * 32)
+    assert (pages[-1] == "trace: and 47 more at http://localhost:16686") == (traces == 50)
