@@ -158,10 +158,12 @@ class Verdicts:
 
         A tag that may stand in a string ends none.
         """
-        close = self._closes.next_close(label.end, next_cut(self._text, label.end).pos)
-        said = self._text[label.end : close]
+        close = self._closes.next_close(label.end, len(self._text))
+        said = self._text[label.end : max(close, 0)]
         in_string = (said.count('"') - said.count('\\"')) % 2
-        return Thinking(close) if close >= 0 and not in_string else None
+        if close < 0 or in_string or next_cut(said, 0).kind is not None:
+            return None
+        return Thinking(close)
 
     def _thinking(self, start: int, end: int, standing: Standing) -> Thinking | None:
         """Thinking that ends in the range: all before it was thinking too."""
