@@ -64,7 +64,7 @@ def failed(code: str, trouble: Trouble) -> requests.Response:
 
 def seconds_of(code: str) -> float:
     """Seconds that pass on the clock of the run before the fault is seen."""
-    return _READ_TIMEOUT if code == "timeout" else 0.0
+    return _READ_TIMEOUT if code in {"timeout", "stall"} else 0.0
 
 
 def _refused(status: int, reason: str, said: str, **headers: str) -> Happens:
@@ -110,6 +110,15 @@ def _cut(recorded: Response, _api: Api) -> Spoiled:
     return Spoiled(_half(recorded), "cut")
 
 
+def _broken(recorded: Response, _api: Api) -> Spoiled:
+    return Spoiled(_half(recorded), "reset")
+
+
+def _stall(recorded: Response, _api: Api) -> Spoiled:
+    """Half of the body, then nothing more, and no end."""
+    return Spoiled(_half(recorded), "timeout")
+
+
 def _reset(_recorded: Response, _api: Api) -> Spoiled:
     return Spoiled(None, "reset")
 
@@ -126,6 +135,8 @@ _HAPPENS: Mapping[str, Happens] = {
     "500-stays": _refused(500, "Internal Server Error", "llama runner process has terminated"),
     "html": _html,
     "cut": _cut,
+    "broken": _broken,
+    "stall": _stall,
     "short": _short,
     "reset": _reset,
     "timeout": _timeout,
@@ -139,6 +150,8 @@ HTTP_FAULTS = (
     Fault("500-stays", "http", "an error of the server, again and again", lasting=True),
     Fault("html", "http", "a page instead of the API"),
     Fault("cut", "http", "the connection breaks within the body"),
+    Fault("broken", "http", "the connection is reset within the body"),
+    Fault("stall", "http", "nothing more comes within the body, until the read timeout"),
     Fault("short", "http", "the body ends halfway, as if it were whole"),
     Fault("reset", "http", "the connection is reset before a response"),
     Fault("timeout", "http", "no response within the read timeout"),

@@ -36,9 +36,9 @@ _POLL = 0.5  # seconds; a wait without end would not see Ctrl-C on every platfor
               show_default=True, help="Where streams are cut into chunks.")  # fmt: skip
 @click.option("--fault", "faults", multiple=True, metavar="[N:]CODE",
               help="Fail request N of a session, or every one, once before its reply: 429, 500, "
-                   "html, cut, short, reset, timeout, wrong-type; always: 404, 429-stays, "
-                   "500-stays. Or a fault of the reply instead of it, as in a sweep: empty, "
-                   "unknown-tool, J4, …")  # fmt: skip
+                   "html, cut, broken, stall, short, reset, timeout, wrong-type; always: "
+                   "404, 429-stays, 500-stays. Or a fault of the reply instead of it, as in "
+                   "a sweep: empty, unknown-tool, J4, …")  # fmt: skip
 @click.option("--once", is_flag=True,
               help="Answer each recorded request once; fail if any was not sent.")  # fmt: skip
 @json_option

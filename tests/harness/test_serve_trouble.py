@@ -140,7 +140,7 @@ def test_failures_of_our_own_recordings_come_again(tmp_path: Path) -> None:
     [
         ("429", 429), ("500", 500), ("html", 200), ("cut", "ChunkedEncodingError"),
         ("short", 200), ("reset", "ConnectionError"), ("timeout", "ReadTimeout"),
-        ("wrong-type", 200),
+        ("wrong-type", 200), ("broken", "ChunkedEncodingError"), ("stall", "ConnectionError"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("body", [BODY, FIRST])

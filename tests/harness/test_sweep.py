@@ -103,6 +103,8 @@ def test_no_fault_of_any_kind_is_a_violation(rehearsal: Rehearsal) -> None:
         ("html", "clean stop"),
         ("short", "clean stop"),
         ("timeout", "clean stop"),
+        ("stall", "clean stop"),
+        ("broken", "recovered"),
         ("tool-exception", "recovered"),
         ("tool-timeout", "recovered"),
         ("tool-secret", "recovered"),
