@@ -21,6 +21,7 @@ FAMILIES: dict[str, Callable[[int], str]] = {
     "open brackets": lambda n: _CALL + "[" * n,
     "open thinking": lambda n: "<think>" * (n // 7),
     "closed thinking": lambda n: "</think>" * (n // 8),
+    "labels in thinking": lambda n: "Action: none of them\n</think>\n" * (n // 30),
     "quotes": lambda n: _CALL + '{"a": ' + '"' * n,
     "single quotes": lambda n: _CALL + "{'a': " + "'" * n,
     "inner quotes": lambda n: _CALL + '{"a": "' + 'x "y" ' * (n // 6),
