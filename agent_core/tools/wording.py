@@ -37,8 +37,19 @@ _EXPECTED = {
     "not": ("something that does not match {}", "不符合 {} 的值"),
     "falseSchema": ("nothing here", "此处不应有值"),
 }
+# format -> what it looks like: a small model repeats a date in words until it is shown one
+_FORMATS = {
+    "date": "2026-12-24",
+    "time": "18:30:00",
+    "date-time": "2026-12-24T18:30:00",
+    "duration": "PT1H30M",
+    "uuid": "123e4567-e89b-12d3-a456-426614174000",
+    "uri": "https://example.org/page",
+    "email": "name@example.org",
+}
 _WORDS: dict[str, tuple[str, str]] = {
     "or": (" or ", " 或 "),
+    "like": (" such as {}", "，例如 {}"),
     "missing": ("nothing", "未提供"),
     "one of": ("one of {}", "{} 之一"),
     "only": ("only {}", "仅限 {}"),
@@ -142,7 +153,10 @@ class Wording:
         value = next(iter(detail.values()), "")
         if keyword in _EXPECTED:
             shown = value if isinstance(value, str) else _json(value)
-            return _EXPECTED[keyword][self.zh].format(shown)
+            expected = _EXPECTED[keyword][self.zh].format(shown)
+            if keyword == "format" and shown in _FORMATS:
+                expected += self.word("like", _FORMATS[shown])
+            return expected
         return self.word("rule", keyword)
 
     def _node(self, steps: list[str | int]) -> Node | None:

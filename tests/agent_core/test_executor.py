@@ -210,7 +210,7 @@ def test_options_and_bounds_are_named() -> None:
     given = {"unit": "k", "n": 0, "day": "2023-02-29", "code": "zz", "list": []}
     text = FunctionCallExecutor([tool]).execute(Action("tool", given)).text
     for expected in (
-        'one of "c", "f"', "a number of at least 1", "a valid date", "text that matches ^[A-Z]$",
+        'one of "c", "f"', "a number of at least 1", "a valid date such as 2026-12-24", "text that matches ^[A-Z]$",
         "at least 1 items",
     ):  # fmt: skip
         assert expected in text
