@@ -56,7 +56,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     )
     parser.addini(
         "agentrig_allow",
-        "modules and packages whose agent factories a session file may name",
+        "modules and packages whose agent factories a session file may name, and addresses of "
+        "servers that may be asked when it is recorded again",
         type="linelist",
     )
 
@@ -310,7 +311,7 @@ def _fail(*lines: str) -> NoReturn:
 
 
 def _advice(error: Exception) -> str:
-    if type(error).__name__ == "FactoryRefused":
+    if type(error).__name__ in {"FactoryRefused", "ServerRefused"}:
         return f"{error}\n(with pytest: list it in the ini option agentrig_allow)"
     return str(error)
 

@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_core.clock import SystemClock
-from agent_core.errors import ConnectionFailed
 from agent_core.messages import RunResult
 from agent_core.models.http import new_session
 from harness.envfile import env_file_option
 from harness.output import echo_json
-from harness.plain import counted
 from harness.sessions.arguments import (
-    FAILED,
-    UNREACHABLE,
+    code_of,
     exit_codes,
     json_option,
     leave,
@@ -41,6 +38,7 @@ from harness.sessions.show import (
     RunPrinter,
     console,
     run_as_json,
+    visible,
 )
 from harness.sessions.sources import (
     build_agent,
@@ -159,17 +157,21 @@ def record_command(
             reachable(plan.model)
         printer = None if as_json else RunPrinter(plan.agent.language if plan else "en")
         observers = [each for each in (printer, watch.observer) if each]
+        named = [url for url in [model["base_url"]] if url and mode == "resume"]
         try:
             done = record(
-                plan, named_factory(factory), path, mode=mode or "new", observers=observers
-            )
+                plan, named_factory(factory), path, mode=mode or "new", servers=named or None,
+                observers=observers,
+            )  # fmt: skip
         except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or SIGTERM while it is traced
             _say_how_to_resume(path, factory)
             raise
         if as_json:
             echo_json(done.as_json(), indent=2)
         else:
-            console().print(f"recorded {done.path} ({counted(len(done.file.takes), 'request')})")
+            console().print(visible(done.in_words()))
+        if done.failure is not None:
+            leave(code_of(done.failure))
 
 
 def _say_how_to_resume(path: Path, factory: str) -> None:
@@ -217,7 +219,5 @@ def _run(
 
 
 def _exit_for(result: RunResult) -> None:
-    if isinstance(result.error, ConnectionFailed):
-        leave(UNREACHABLE)
     if result.answer is None:
-        leave(FAILED)
+        leave(code_of(result.error))

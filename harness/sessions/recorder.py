@@ -19,10 +19,12 @@ from urllib3.exceptions import ProtocolError, ReadTimeoutError
 from agent_core.models.deadline import DeadlineAdapter
 from harness.sessions.cassette import request_block, response_block
 from harness.sessions.clocks import RecordingClock
+from harness.sessions.errors import ServerRefused
 from harness.sessions.exchange import Exchange, Request, Response, decoded_body, request_of
 from harness.sessions.format import ErrorKind, ErrorTake, Take
 from harness.sessions.player import Player
 from harness.sessions.scrubbing import recut, scrub_request, scrub_response
+from harness.sessions.servers import Servers
 from harness.sessions.taped import inside_call
 
 OnTake = Callable[[int, Take, Exchange | None], None]
@@ -36,6 +38,10 @@ class Recorder:
             requests are the same.
         on_take: told of each request when it is over: number, take, exchange if complete.
         on_rewind: told the number from which on the interrupted recording is of no use.
+        servers: whom requests may go to; everybody unless given.
+
+    Attributes:
+        refused: why the first request was not sent that goes elsewhere.
     """
 
     def __init__(
@@ -45,11 +51,14 @@ class Recorder:
         earlier: Player | None = None,
         on_take: OnTake = lambda _number, _take, _exchange: None,
         on_rewind: Callable[[int], None] = lambda _number: None,
+        servers: Servers | None = None,
     ) -> None:
         self.clock = clock
         self._earlier = earlier
         self._on_take = on_take
         self._on_rewind = on_rewind
+        self._servers = servers
+        self.refused: ServerRefused | None = None
         self._lock = Lock()
         self._begun = 0
         self._over: dict[int, tuple[Take, Exchange | None]] = {}
@@ -67,6 +76,19 @@ class Recorder:
                     exchanges.append(exchange)
                 takes.append(take)
         return takes, tuple(exchanges)
+
+    def check(self, url: str) -> None:
+        """See that a request may be sent.
+
+        Raises:
+            ServerRefused: it may not.
+        """
+        try:
+            if self._servers is not None:
+                self._servers.check(url)
+        except ServerRefused as error:
+            self.refused = self.refused or error
+            raise
 
     def begin(self) -> int:
         """A number for the request that is being sent."""
@@ -124,6 +146,7 @@ class RecordingAdapter(BaseAdapter):
     ) -> requests.Response:
         """Send, and hand out a response that records itself while it is read."""
         seen = request_of(request)
+        self._recorder.check(seen.url)
         number = self._recorder.begin()
         again: requests.Response | None = self._recorder.again(number, request, seen)
         if again is not None:

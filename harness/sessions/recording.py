@@ -18,6 +18,7 @@ from harness.sessions.journal import Earlier, Journal
 from harness.sessions.plan import Plan, history_of
 from harness.sessions.player import Player
 from harness.sessions.recorder import Recorder, recording_session
+from harness.sessions.servers import Servers
 from harness.sessions.sources import (
     Factory,
     build_agent,
@@ -39,7 +40,14 @@ from harness.sessions.trajectory import golden_turn
 class Recording:
     """The recording gears of one session."""
 
-    def __init__(self, plan: Plan, journal: Journal, earlier: Earlier | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        journal: Journal,
+        earlier: Earlier | None,
+        clock: Clock,
+        servers: Servers | None,
+    ) -> None:
         self.plan = plan
         self.journal = journal
         self.earlier = earlier or Earlier()
@@ -55,6 +63,7 @@ class Recording:
             earlier=Player(self.earlier.file(), skip_within=False) if self.earlier.takes else None,
             on_take=journal.take,
             on_rewind=lambda number: journal.append({"rewind": number}),
+            servers=servers,
         )
         self.http = recording_session(self.recorder)
         self.provenance = self._provenance(clock)
@@ -73,6 +82,8 @@ class Recording:
             for turn in self.plan.turns:
                 history = results[-1].messages if results else history_of(turn)
                 results.append(agent.run(turn.question, history))
+        if self.recorder.refused is not None:  # an agent can do without a gear that fails
+            raise self.recorder.refused
         if any(result.steps for result in results) and not self.recorder.results()[0]:
             raise SessionError(
                 f"the agent sent nothing through the model it was given: does "

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
 from rich.progress import track
 
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject
 from harness.output import echo_json, naming, write_output
-from harness.plain import counted
+from harness.plain import one_line
 from harness.sessions import github
 from harness.sessions.accept import accept
 from harness.sessions.arguments import (
@@ -25,6 +26,7 @@ from harness.sessions.arguments import (
     USAGE,
     allow_option,
     annotations_option,
+    code_of,
     exit_codes,
     json_option,
     leave,
@@ -34,15 +36,18 @@ from harness.sessions.arguments import (
 )
 from harness.sessions.borders import BORDERS
 from harness.sessions.cassette import load_session
-from harness.sessions.errors import SessionError
-from harness.sessions.record import rewrite
+from harness.sessions.errors import NotReplaced, SessionError
+from harness.sessions.format import GoldenTurn
+from harness.sessions.record import Recorded, rewrite
 from harness.sessions.replay import replay
 from harness.sessions.report import SuiteReport, suite_report
+from harness.sessions.servers import Servers
 from harness.sessions.session_report import Report
 from harness.sessions.show import console, show_report, show_summary, visible
 from harness.sessions.sources import allowed_factory, named_factory, reachable
 from harness.sessions.storage import is_replaceable
 from harness.sessions.suite import Shard, Unjudged, replay_all, session_files
+from harness.sessions.trajectory import first_divergence
 
 if TYPE_CHECKING:
     from harness.content import ContentMode
@@ -218,7 +223,7 @@ def _sweep_of(sweep_file: Path | None, html_file: Path | None) -> JsonObject | N
 def _rewrite_all(
     files: Sequence[Path], *, agent: str | None, allow: Sequence[str], as_json: bool
 ) -> None:
-    factories = {}
+    factories, recorded, servers = {}, {}, Servers(allow)
     for path in files:  # everything that can be wrong is found before anything is asked
         session = load_session(path).session
         if session is None:
@@ -229,13 +234,34 @@ def _rewrite_all(
             )
         reachable(session.model)
         factories[path] = (
+        servers.check_model(session.model)
             named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)
+        recorded[path] = session.trajectory
         )
-    rewritten = []
+    told: list[JsonObject] = []
+    kept: list[NotReplaced] = []
+    out = console(stderr=as_json)
     for path in progress(files, "recording"):
-        done = rewrite(path, factories[path])
-        rewritten.append(done.as_json())
+        try:
+            done = rewrite(path, factories[path], allow=allow)
+        except NotReplaced as error:
+            kept.append(error)
+            told.append({"path": str(path), "error": str(error)})
+            out.print(f"KEPT   {visible(str(error))}", style="bold red")
+            continue
+        told.append(done.as_json())
         if not as_json:
-            console().print(f"recorded {path} ({counted(len(done.file.takes), 'request')})")
+            out.print(visible(done.in_words()))
+            _print_change(out, recorded[path], done)
     if as_json:
-        echo_json(rewritten, indent=2)
+        echo_json(told, indent=2)
+    if kept:
+        leave(max(code_of(each.__cause__) for each in kept))
+
+
+def _print_change(out: Console, recorded: Sequence[GoldenTurn], done: Recorded) -> None:
+    """Say where the new recording goes another way than the old one."""
+    assert done.file.session is not None
+    change = first_divergence(recorded, done.file.session.trajectory)
+    if change is not None:
+        out.print(f"    {visible(one_line(str(change)))}")

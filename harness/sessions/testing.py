@@ -30,6 +30,7 @@ from harness.sessions.proxy import RecordingProxy
 from harness.sessions.record import record
 from harness.sessions.replay import replay
 from harness.sessions.serve import SessionServer, serve
+from harness.sessions.servers import Servers
 from harness.sessions.session_report import Report
 from harness.sessions.show import show_report
 from harness.sessions.sources import (
@@ -88,24 +89,35 @@ def record_for_test(
         mode: `once` records a session that is not there, `rewrite` every one.
         marker: arguments of `plan_of_marker`; none leaves it to the session itself, which says
             how it was made.
-        allow: modules whose factories a session may name.
+        allow: modules whose factories, and addresses of servers, that a session may name.
 
     Raises:
-        SessionError: neither says what to record.
+        SessionError: neither says what to record, or may not; the model failed where that is
+            not what was recorded before.
         ConnectionFailed: the server cannot be reached.
     """
     register_environment(os.environ)
     deadline = time.monotonic() + _PATIENCE
     while mode == "rewrite" or (mode == "once" and not path.exists()):
         plan, factory = _to_record(path, marker, allow)
+        servers = None if marker else allow
+        if servers is not None:
+            Servers(servers).check_model(plan.model)
         reachable(plan.model)
+        is_new = not path.exists()
         try:
-            record(plan, factory, path, mode="rewrite")
+            done = record(plan, factory, path, mode="rewrite", servers=servers)
         except SessionBusy:  # a worker beside this one records the same session
             if time.monotonic() > deadline:
                 raise
             time.sleep(_POLL)
         else:
+            if is_new and done.failure is not None:
+                raise SessionError(
+                    f"the model failed ({type(done.failure).__name__}: {done.failure}). That is "
+                    f"what {path} holds and replays from now on; where it is not meant, "
+                    "--agentrig-record=rewrite asks again"
+                ) from done.failure
             return
 
 

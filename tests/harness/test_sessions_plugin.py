@@ -251,6 +251,36 @@ def test_what_cannot_be_recorded_is_told(pytester: pytest.Pytester, live: FaultS
 SERVED = """
 import pytest
 import requests
+def test_a_model_that_fails_is_told_and_replaces_nothing(
+    pytester: pytest.Pytester, live: FaultServer
+) -> None:
+    """What was recorded stays; a session whose server nobody named is not recorded again."""
+
+    def answer(received: Received) -> Response:
+        return Response(404, '{"error": "no such model"}')
+
+    pytester.makepyfile(test_it=RECORDED.format(url=live.url))
+    run_here(pytester, "--agentrig-record=once")
+    path = Path("cassettes/sum.yaml")
+    before = path.read_text(encoding="utf-8")
+    with FaultServer(answer) as failing:
+        pytester.makepyfile(test_it=RECORDED.format(url=failing.url))
+        counts, output = run_here(pytester, "test_it.py", "--agentrig-record=rewrite")
+        assert counts == {"failed": 2}
+        assert "cannot record sum.yaml: " in output
+        assert "stays as it was: the run ended with model_error (ModelNotFound: " in output
+        assert path.read_text(encoding="utf-8") == before
+        path.unlink()
+        _, output = run_here(pytester, "test_it.py", "-k", "one", "--agentrig-record=once")
+        assert "the model failed (ModelNotFound: " in output
+        assert path.exists()
+    path.write_text(before.replace(live.url, "http://192.0.2.7"), encoding="utf-8")
+    counts, output = run_here(pytester, "cassettes", "--agentrig-record=rewrite")
+    assert counts == {"failed": 1}
+    assert "--allow http://192.0.2.7" in output
+    assert "list it in the ini option agentrig_allow" in output
+
+
 
 
 BODY = {"model": "m", "stream": False}
