@@ -60,8 +60,7 @@ def request_of(prepared: PreparedRequest) -> Request:
     """
     body = prepared.body
     if body is not None and not isinstance(body, str | bytes):
-        data = body.read() if hasattr(body, "read") else b"".join(map(_as_bytes, body))
-        prepared.body = body = _as_bytes(data)
+        prepared.body = body = _read_once(body)
         prepared.headers.pop("Transfer-Encoding", None)
         prepared.headers["Content-Length"] = str(len(body))
     headers = {key: [_as_text(value)] for key, value in prepared.headers.items()}
@@ -170,6 +169,13 @@ def _inflate(body: bytes) -> bytes | None:
         if inflater.eof and not inflater.unconsumed_tail:
             return decoded
     return None
+
+
+def _read_once(body: Any) -> bytes:
+    """All of a body that is a file, a buffer or yields its pieces."""
+    if isinstance(body, bytearray | memoryview):
+        return bytes(body)
+    return _as_bytes(body.read()) if hasattr(body, "read") else b"".join(map(_as_bytes, body))
 
 
 def _as_bytes(value: str | bytes) -> bytes:

@@ -34,6 +34,21 @@ def post(body: str | bytes, url: str = "http://localhost:11434/api/chat") -> Req
         ('{"temperature":0}', '{"temperature":0.0}', True),
         ('{"m":"中"}', '{"m":"\\u4e2d"}', True),
         ('{"m":1,"tools":[],"format":"","options":{},"keep_alive":null}', '{"m":1}', True),
+        ('{"stop":["END"]}', '{"stop":"END"}', False),
+        ('{"tools":[{"n":1},{"n":2}]}', '{"tools":[{"n":2},{"n":1}]}', False),
+        ('{"a":[1,[2,3]]}', '{"a":[1,[3,2]]}', False),
+        ('{"options":{"a":1,"b":2}}', '{"options":{"b":2,"a":1}}', True),
+        ('{"options":{"seed":7}}', '{"options":{"seed":"7"}}', False),
+        ('{"stream":false}', '{"stream":0}', False),
+        ('{"stream":false}', "{}", False),  # false is said, and no empty default
+        ('{"seed":0}', '{"seed":null}', False),
+        ('{"t":1e0}', '{"t":1}', True),
+        ('{"t":-0.0}', '{"t":0}', True),
+        ('{"n":9007199254740993}', '{"n":9007199254740992}', False),  # equal as floats
+        ('{"m":"a/b"}', '{"m":"a\\/b"}', True),
+        ('{"m":"é"}', '{"m":"e\u0301"}', False),  # another spelling of it in Unicode
+        ('{"m":"a "}', '{"m":"a"}', False),
+        ('{"m":1}', '{"m":1}\n', True),
         ("not json", "not  json", False),
     ],
 )
@@ -68,7 +83,15 @@ def test_addresses_have_one_spelling(url: str, canonical: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [iter([b'{"a":', b"1}"]), io.BytesIO(b'{"a":1}'), (each for each in ['{"a":', "1}"])]
+    "body",
+    [
+        iter([b'{"a":', b"1}"]),
+        io.BytesIO(b'{"a":1}'),
+        io.StringIO('{"a":1}'),
+        (each for each in ['{"a":', "1}"]),
+        bytearray(b'{"a":1}'),
+        memoryview(b'{"a":1}'),
+    ],
 )
 def test_a_body_that_can_be_read_only_once_is_still_sent(body: object) -> None:
     """Reading it for the key leaves the request whole, twice (kevin1024/vcrpy#846)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,11 +107,24 @@ def test_every_way_of_reading_is_recorded_and_replayed(how: str) -> None:
         assert read(http, url) == body
 
 
-def test_a_compressed_reply_is_kept_as_text_and_replays_equal() -> None:
-    """gzip from the server is readable in the file and the same JSON later (vcrpy#782)."""
+@pytest.mark.parametrize(
+    ("encode", "named"),
+    [
+        (gzip.compress, "gzip"),
+        (gzip.compress, "x-gzip"),
+        (zlib.compress, "deflate"),
+        (lambda body: zlib.compress(body)[2:-4], "deflate"),
+        (lambda body: gzip.compress(gzip.compress(body)), "gzip, gzip"),
+    ],
+    ids=["gzip", "x-gzip", "deflate", "raw deflate", "twice"],
+)
+def test_a_compressed_reply_is_kept_as_text_and_replays_equal(
+    encode: Callable[[bytes], bytes], named: str
+) -> None:
+    """What the server packs is readable in the file and the same JSON later (vcrpy#782)."""
     body = json.dumps({"message": {"content": "港口"}}, ensure_ascii=False).encode()
     recorder = Recorder(RecordingClock(SystemClock()))
-    script = [response(200, gzip.compress(body), Content_Encoding="gzip")]
+    script = [response(200, encode(body), Content_Encoding=named)]
     with serving(script) as server, recording_session(recorder) as http:
         url = server.url
         live = http.get(url).json()
