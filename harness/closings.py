@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from agent_core import events
@@ -19,6 +20,7 @@ from agent_core.messages import (
 from harness import semconv
 from harness.content import digest, name, reply_parts
 from harness.plain import to_json
+from harness.redact import redactor
 from harness.run_closings import (
     Closing,
     decision_of,
@@ -31,14 +33,8 @@ from harness.run_closings import (
 from harness.run_state import Attributes, RunState
 
 
-def closing(started: events.Started, event: events.Ended, run: RunState) -> Closing:
-    """The closing for an event; `started` is the one that began it."""
-    if isinstance(event, events.Failed):
-        return _failed(started, event.error, run)
-    return _CLOSINGS[type(event)](event, run)
-
-
-def _failed(started: events.Started, error: BaseException, run: RunState) -> Closing:
+def failed(started: events.Started, error: BaseException, run: RunState) -> Closing:
+    """The closing for what an exception has ended; `started` is the event that began it."""
     attributes: Attributes = {}
     kind, description = describe_error(error)
     if isinstance(error, ModelError) and error.status is not None:
@@ -55,21 +51,17 @@ def _failed(started: events.Started, error: BaseException, run: RunState) -> Clo
 
 def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
     reply = event.reply
+    usage = reply.usage
     attributes: Attributes = {
+        **_answered(reply.model, reply.finish_reason, redactor.generation),
         "harness.reply.chars": len(reply.text),
         "harness.reply.sha256": run.digest(reply.text),
     }
-    put(attributes, semconv.INPUT_TOKENS, reply.usage.prompt_tokens)
-    put(attributes, semconv.OUTPUT_TOKENS, reply.usage.completion_tokens)
-    if reply.usage.estimated:
+    put(attributes, semconv.INPUT_TOKENS, usage.prompt_tokens)
+    put(attributes, semconv.OUTPUT_TOKENS, usage.completion_tokens)
+    if usage.estimated:
         attributes["harness.usage.estimated"] = True
-    _put_timings(attributes, reply.timings, reply.usage.completion_tokens)
-    if reply.model:
-        attributes[semconv.RESPONSE_MODEL] = name(reply.model)
-    if reply.finish_reason:
-        reason = name(reply.finish_reason)
-        attributes[semconv.FINISH_REASONS] = [reason]
-        attributes["harness.finish_reason"] = reason
+    _put_timings(attributes, reply.timings, usage.completion_tokens)
     if reply.tool_calls:
         attributes["harness.reply.tool_calls"] = len(reply.tool_calls)
     if event.attempts > 1:
@@ -84,15 +76,28 @@ def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:
     return Closing(attributes, "llm.call", level="warning" if event.attempts > 1 else "info")
 
 
+@lru_cache(maxsize=16)
+def _answered(model: str | None, finish_reason: str | None, _generation: int) -> Attributes:
+    """What a server says in reply after reply."""
+    attributes: Attributes = {}
+    if model:
+        attributes[semconv.RESPONSE_MODEL] = name(model)
+    if finish_reason:
+        reason = name(finish_reason)
+        attributes[semconv.FINISH_REASONS] = (reason,)
+        attributes["harness.finish_reason"] = reason
+    return attributes
+
+
 def _put_timings(attributes: Attributes, timings: Timings, generated: int | None) -> None:
-    for key, seconds in (
-        ("harness.ollama.total_ms", timings.total),
-        ("harness.ollama.load_ms", timings.load),
-        ("harness.ollama.prompt_eval_ms", timings.prompt_eval),
-        ("harness.ollama.eval_ms", timings.eval),
-    ):
-        if seconds is not None:
-            attributes[key] = round(seconds * 1_000, 3)
+    if timings.total is not None:
+        attributes["harness.ollama.total_ms"] = round(timings.total * 1_000, 3)
+    if timings.load is not None:
+        attributes["harness.ollama.load_ms"] = round(timings.load * 1_000, 3)
+    if timings.prompt_eval is not None:
+        attributes["harness.ollama.prompt_eval_ms"] = round(timings.prompt_eval * 1_000, 3)
+    if timings.eval is not None:
+        attributes["harness.ollama.eval_ms"] = round(timings.eval * 1_000, 3)
     put(attributes, semconv.TIME_TO_FIRST_CHUNK, timings.first_chunk)
     if timings.eval and generated:
         attributes["harness.tokens_per_second"] = round(generated / timings.eval, 2)
@@ -252,7 +257,7 @@ def _memory(event: events.MemoryEnded, _: RunState) -> Closing:
     return Closing(attributes, "memory.end")
 
 
-_CLOSINGS: dict[type, Callable[[Any, RunState], Closing]] = {
+CLOSINGS: dict[type, Callable[[Any, RunState], Closing]] = {
     events.RunEnded: run_closing,
     events.StepEnded: step_closing,
     events.ModelCallEnded: _model_call,
@@ -264,6 +269,7 @@ _CLOSINGS: dict[type, Callable[[Any, RunState], Closing]] = {
     events.RerankEnded: _rerank,
     events.MemoryEnded: _memory,
 }
+"""The closing for an event, by its type."""
 _RECORDS: dict[type, str] = {
     events.RunStarted: "run.end",
     events.StepStarted: "step.end",

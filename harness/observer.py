@@ -20,15 +20,15 @@ from opentelemetry.trace import Link, Span, Status, StatusCode, TracerProvider
 
 from agent_core import events
 from harness import semconv
-from harness.closings import closing
+from harness.closings import CLOSINGS, failed
 from harness.content import Attribute, Capture, attribute, name
 from harness.forks import in_child
 from harness.logs import OwnEvent
 from harness.metrics import Metrics
-from harness.openings import Opening, opening
+from harness.openings import OPENINGS, Opening
 from harness.plain import utf8
 from harness.run_closings import Closing
-from harness.run_state import RunState
+from harness.run_state import Attributes, RunState
 from harness.trace.last_good import changes_since, context_of
 from harness.trace.spans import TraceSpan
 
@@ -101,18 +101,16 @@ class RunObserver:
     def started(self, event: events.Started) -> _Open | None:
         """Begin a span inside the current one and make it the current one."""
         try:
-            before = _healed_context()
-            run = before.get(_RUN)
-            outer = run if isinstance(run, RunState) else None
-            if outer and (outer.owner is not self or outer.silent):
+            run, before = _current_run()
+            if run and (run.owner is not self or run.silent):
                 return None  # the observer of an outer agent sees this event too
             if isinstance(event, events.RunStarted):
-                return self._begin_run(event, self._new_run(event, outer), before)
-            if outer is None:
+                return self._begin_run(event, self._new_run(event, run), before)
+            if run is None:
                 return None
             if isinstance(event, events.StepStarted):
-                outer.step = event.index
-            return self._begin(event, outer, before, _opening(event, outer))
+                run.step = event.index
+            return self._begin(event, run, before, _opening(event, run))
         except Exception as error:
             _trouble(error)
             return None
@@ -149,15 +147,14 @@ class RunObserver:
 
     def _begin_run(self, event: events.RunStarted, run: RunState, before: Context) -> _Open:
         run.measured = self._metrics.wanted()
-        opened = _opening(event, run)
-        attributes = opened.attributes | self._extra
+        name, kind, attributes = _opening(event, run)
+        attributes |= self._extra
         links = []
         good = self._last_good(event.agent)
         if good:
             links = [Link(context_of(good), {"harness.link": "last_good_run"})]
             attributes |= changes_since(good, attributes)
-        opened = Opening(opened.name, opened.kind, attributes)
-        return self._begin(event, run, before, opened, links)
+        return self._begin(event, run, before, (name, kind, attributes), links)
 
     def _begin(
         self,
@@ -167,12 +164,13 @@ class RunObserver:
         opened: Opening,
         links: Sequence[Link] = (),
     ) -> _Open:
-        span = run.tracer.start_span(opened.name, before, opened.kind, opened.attributes, links)
+        name, kind, attributes = opened
+        span = run.tracer.start_span(name, before, kind, attributes, links)
         inside = trace.set_span_in_context(span, before)
         if isinstance(event, events.RunStarted):
             inside = otel_context.set_value(_RUN, run, inside)
         began = time.perf_counter()
-        token = _Open(event, run, span, before, inside, began, self._process, opened.attributes)
+        token = _Open(event, run, span, before, inside, began, self._process, attributes)
         try:
             otel_context.attach(inside)
             if isinstance(event, events.StepStarted):
@@ -180,7 +178,7 @@ class RunObserver:
             elif isinstance(event, events.RunStarted):
                 token.bound = structlog.contextvars.bind_contextvars(run_id=run.id)
                 run.silent = not span.is_recording() and run.logger is None
-                _record(token, "run.start", "info", dict(opened.attributes))
+                _record(token, "run.start", "info", dict(attributes))
         except BaseException:  # Ctrl-C in here: nobody would get the token that ends the span
             span.end()
             _restore(token)
@@ -188,19 +186,20 @@ class RunObserver:
         return token
 
     def _describe(self, token: _Open, event: events.Ended) -> None:
-        seconds = time.perf_counter() - token.began
         run = token.run
-        attributes, record, error, level = _closing(token.event, event, run)
-        if error is not None:
-            attributes[semconv.ERROR_TYPE] = error[0]
-            token.span.set_status(Status(StatusCode.ERROR, error[1]))
+        closed = _closing(token.event, event, run)
+        attributes = closed.attributes
+        if closed.error is not None:
+            attributes[semconv.ERROR_TYPE], description = closed.error
+            token.span.set_status(Status(StatusCode.ERROR, description))
         token.span.set_attributes(attributes)
         if run.logger is None and not run.measured:
             return
+        seconds = time.perf_counter() - token.began
         everything = {**token.attributes, **attributes, "ms": round(seconds * 1_000, 3)}
         if run.measured:
             self._metrics.record(token.event, everything, seconds)
-        _record(token, record, level, everything)
+        _record(token, closed.record, closed.level, everything)
 
 
 def _record(token: _Open, event: str, level: str, fields: dict[str, Any]) -> None:
@@ -226,16 +225,18 @@ def _record(token: _Open, event: str, level: str, fields: dict[str, Any]) -> Non
 def _opening(event: events.Started, run: RunState) -> Opening:
     """The opening, or a bare one where describing it failed: the span must exist."""
     try:
-        return opening(event, run)
+        return OPENINGS[type(event)](event, run)
     except Exception as error:
         _trouble(error)
-        kind = type(event).__name__
-        return Opening(kind, trace.SpanKind.INTERNAL, {"harness.trouble": type(error).__name__})
+        attributes: Attributes = {"harness.trouble": type(error).__name__}
+        return type(event).__name__, trace.SpanKind.INTERNAL, attributes
 
 
 def _closing(started: events.Started, event: events.Ended, run: RunState) -> Closing:
     try:
-        return closing(started, event, run)
+        if isinstance(event, events.Failed):
+            return failed(started, event.error, run)
+        return CLOSINGS[type(event)](event, run)
     except Exception as error:
         _trouble(error)
         return Closing({"harness.trouble": name(type(error).__name__)}, "harness.trouble")
@@ -246,15 +247,18 @@ def _version() -> str:
     return version("agentrig")
 
 
-def _healed_context() -> Context:
-    """The current context; not that of a run that ended elsewhere and could not restore it."""
+def _current_run() -> tuple[RunState | None, Context]:
+    """The run that is under way, if any, and the context, which is not that of a run that ended
+    elsewhere and could not restore it."""
     current = otel_context.get_current()
     run = current.get(_RUN)
-    if not isinstance(run, RunState) or not run.over:
-        return current
+    if not isinstance(run, RunState):
+        return None, current
+    if not run.over:
+        return run, current
     otel_context.attach(run.outside)
     structlog.contextvars.unbind_contextvars("run_id", "step")
-    return _healed_context()
+    return _current_run()
 
 
 def _restore(token: _Open) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from opentelemetry.trace import SpanKind
@@ -13,20 +13,12 @@ from agent_core import events
 from harness import semconv
 from harness.content import attribute, digest, name
 from harness.plain import to_json
+from harness.redact import redactor
 from harness.run_state import Attributes, RunState
 
-
-class Opening(NamedTuple):
-    """How a span begins. Its name holds no text of a model or a user."""
-
-    name: str
-    kind: SpanKind
-    attributes: Attributes
-
-
-def opening(event: events.Started, run: RunState) -> Opening:
-    """The opening for an event."""
-    return _OPENINGS[type(event)](event, run)
+Opening = tuple[str, SpanKind, Attributes]
+"""How a span begins: its name, which holds no text of a model or a user, its kind, and what is
+known of it."""
 
 
 def _run(event: events.RunStarted, run: RunState) -> Opening:
@@ -51,16 +43,16 @@ def _run(event: events.RunStarted, run: RunState) -> Opening:
     if run.parent_id:
         attributes[semconv.PARENT_RUN_ID] = run.parent_id
     run.put_text(attributes, "harness.question", event.question)
-    return Opening(f"invoke_agent {name(event.agent)}", SpanKind.INTERNAL, attributes)
+    return f"invoke_agent {name(event.agent)}", SpanKind.INTERNAL, attributes
 
 
 def _step(event: events.StepStarted, _: RunState) -> Opening:
-    return Opening("harness.step", SpanKind.INTERNAL, {semconv.STEP_INDEX: event.index})
+    return "harness.step", SpanKind.INTERNAL, {semconv.STEP_INDEX: event.index}
 
 
 def _model_call(event: events.ModelCallStarted, run: RunState) -> Opening:
-    prompt, new = run.prompt.update(event.messages)
-    attributes = run.request.described(event, _request) | prompt
+    attributes = run.request.described(event, _request).copy()
+    new = run.prompt.put(attributes, event.messages)
     if run.chunks.waiting:
         whole, part = run.chunks.seen_in(new)
         if whole:
@@ -71,7 +63,7 @@ def _model_call(event: events.ModelCallStarted, run: RunState) -> Opening:
         run.put_messages(attributes)
         if event.tools:
             run.put_json(attributes, semconv.TOOL_DEFINITIONS, list(event.tools))
-    return Opening(f"chat {attributes[semconv.REQUEST_MODEL]}", SpanKind.CLIENT, attributes)
+    return f"chat {attributes[semconv.REQUEST_MODEL]}", SpanKind.CLIENT, attributes
 
 
 def _request(event: events.ModelCallStarted) -> Attributes:
@@ -79,7 +71,7 @@ def _request(event: events.ModelCallStarted) -> Attributes:
         semconv.OPERATION: "chat",
         semconv.PROVIDER: name(event.provider),
         semconv.REQUEST_MODEL: name(event.model),
-        **_server(event.url),
+        **_server(event.url, redactor.generation),
         **_sampling(event.options),
         "harness.options.sha256": digest(to_json(event.options)),
     }
@@ -96,14 +88,14 @@ def _attempt(event: events.AttemptStarted, _: RunState) -> Opening:
     attributes: Attributes = {
         semconv.HTTP_METHOD: name(event.method),
         semconv.URL_FULL: name(event.url, 1_000),
-        **_server(event.url),
+        **_server(event.url, redactor.generation),
         semconv.ATTEMPT: event.number,
         semconv.HTTP_REQUEST_BYTES: event.body_bytes,
         "harness.request.sha256": event.body_sha256,
     }
     if event.number > 1:
         attributes[semconv.HTTP_RESEND_COUNT] = event.number - 1
-    return Opening(name(event.method), SpanKind.CLIENT, attributes)
+    return name(event.method), SpanKind.CLIENT, attributes
 
 
 def _parse(event: events.ParseStarted, run: RunState) -> Opening:
@@ -113,7 +105,7 @@ def _parse(event: events.ParseStarted, run: RunState) -> Opening:
         "harness.reply.chars": len(text),
         "harness.reply.sha256": run.digest(text),
     }
-    return Opening("harness.parse", SpanKind.INTERNAL, attributes)
+    return "harness.parse", SpanKind.INTERNAL, attributes
 
 
 def _tool(event: events.ToolStarted, run: RunState) -> Opening:
@@ -134,9 +126,9 @@ def _tool(event: events.ToolStarted, run: RunState) -> Opening:
     if action.name not in run.tools:  # text of the model
         attributes["harness.tool.unknown"] = 1
         run.put_text(attributes, semconv.TOOL_NAME, action.name)
-        return Opening("execute_tool", SpanKind.INTERNAL, attributes)
+        return "execute_tool", SpanKind.INTERNAL, attributes
     attributes[semconv.TOOL_NAME] = name(action.name)
-    return Opening(f"execute_tool {name(action.name)}", SpanKind.INTERNAL, attributes)
+    return f"execute_tool {name(action.name)}", SpanKind.INTERNAL, attributes
 
 
 def _retrieval(event: events.RetrievalStarted, run: RunState) -> Opening:
@@ -148,7 +140,7 @@ def _retrieval(event: events.RetrievalStarted, run: RunState) -> Opening:
         "harness.query.sha256": digest(event.query),
     }
     run.put_text(attributes, semconv.RETRIEVAL_QUERY, event.query)
-    return Opening(f"retrieval {name(event.source)}", SpanKind.CLIENT, attributes)
+    return f"retrieval {name(event.source)}", SpanKind.CLIENT, attributes
 
 
 def _embedding(event: events.EmbeddingStarted, _: RunState) -> Opening:
@@ -158,7 +150,7 @@ def _embedding(event: events.EmbeddingStarted, _: RunState) -> Opening:
         "harness.embeddings.texts": event.texts,
         "harness.embeddings.chars": event.characters,
     }
-    return Opening(f"embeddings {name(event.model)}", SpanKind.CLIENT, attributes)
+    return f"embeddings {name(event.model)}", SpanKind.CLIENT, attributes
 
 
 def _rerank(event: events.RerankStarted, _: RunState) -> Opening:
@@ -166,16 +158,16 @@ def _rerank(event: events.RerankStarted, _: RunState) -> Opening:
         "harness.rerank.model": name(event.model),
         "harness.rerank.candidates": event.candidates,
     }
-    return Opening("harness.rerank", SpanKind.INTERNAL, attributes)
+    return "harness.rerank", SpanKind.INTERNAL, attributes
 
 
 def _memory(event: events.MemoryStarted, _: RunState) -> Opening:
     attributes: Attributes = {"harness.memory.operation": name(event.operation)}
-    return Opening("harness.memory", SpanKind.INTERNAL, attributes)
+    return "harness.memory", SpanKind.INTERNAL, attributes
 
 
 @lru_cache(maxsize=64)
-def _server(url: str) -> Attributes:
+def _server(url: str, _generation: int) -> Attributes:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -202,7 +194,7 @@ def _sampling(options: Any) -> Attributes:
     return found
 
 
-_OPENINGS: dict[type, Callable[[Any, RunState], Opening]] = {
+OPENINGS: dict[type, Callable[[Any, RunState], Opening]] = {
     events.RunStarted: _run,
     events.StepStarted: _step,
     events.ModelCallStarted: _model_call,
@@ -214,3 +206,4 @@ _OPENINGS: dict[type, Callable[[Any, RunState], Opening]] = {
     events.RerankStarted: _rerank,
     events.MemoryStarted: _memory,
 }
+"""The opening for an event, by its type."""

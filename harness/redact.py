@@ -37,12 +37,17 @@ class Redactor:
 
     Args:
         values: secrets to look for as they are, and escaped, percent-encoded, in base64 or hex.
+
+    Attributes:
+        generation: another number as soon as one more secret is known. What was cleaned before
+            may hold it, so whoever keeps a clean text keeps the number that it had before.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values: frozenset[str] = frozenset()
         self._forms: frozenset[str] = frozenset()
         self._known: dict[str, str] = {}  # names of tools, models and sources come again
+        self.generation = 0
         for value in values:
             self.register(value)
 
@@ -60,6 +65,7 @@ class Redactor:
         self._values |= {value}
         self._forms = self._forms.union(_forms(value))  # another thread may be searching
         self._known = {}
+        self.generation += 1
 
     def text(self, text: str) -> str:
         """The text with every secret replaced."""

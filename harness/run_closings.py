@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from agent_core import events
 from agent_core.errors import AgentError, ModelError
@@ -16,7 +17,8 @@ from harness.run_state import Attributes, RunState
 _NO_FAILURE = {StopReason.FINAL_ANSWER, StopReason.CANCELLED}
 
 
-class Closing(NamedTuple):
+@dataclass(slots=True)
+class Closing:
     """How a span ends.
 
     Attributes:

@@ -22,6 +22,7 @@ from harness.content import (
     message_text,
 )
 from harness.plain import plain, to_json
+from harness.redact import redactor
 
 Attributes = dict[str, Attribute]
 
@@ -66,7 +67,7 @@ class RunState:
         self.failed_step: int | None = None
         self.request = LastRequest()
         self.digest = LastDigest()
-        self.prompt = PromptHistory(capture, self.digest)
+        self.prompt = PromptHistory(capture)
         self.chunks = RetrievedChunks()
         self._counted: list[tuple[str, int]] = []
 
@@ -105,7 +106,7 @@ class RunState:
 
 
 class LastDigest:
-    """The digest of a text: a reply is hashed once, though a call, a parse and a prompt have it."""
+    """The digest of a text: a reply is hashed once, though a call and its parse both tell it."""
 
     def __init__(self) -> None:
         self._last = ("", digest(""))  # one pair: tools may run at the same time
@@ -131,7 +132,7 @@ class LastRequest:
         """The attributes of all in this event that is no message."""
         key = (
             event.model, event.provider, event.url, event.stream, event.context_window,
-            len(event.tools), event.options,
+            len(event.tools), redactor.generation, event.options,
         )  # fmt: skip
         known, attributes = self._last
         if key != known:
@@ -146,9 +147,8 @@ class PromptHistory:
     A history grows at its end, so a message is hashed and captured once, whatever its length.
     """
 
-    def __init__(self, capture: Capture, digest_of: LastDigest) -> None:
+    def __init__(self, capture: Capture) -> None:
         self._capture = capture
-        self._digest = digest_of
         self._messages: tuple[Message, ...] = ()
         self._start_over()
 
@@ -158,27 +158,25 @@ class PromptHistory:
         self._fragments: list[str] = []
         self._was_cut = False
 
-    def update(self, messages: Sequence[Message]) -> tuple[Attributes, Sequence[Message]]:
-        """The attributes of this prompt, and its messages that the last one did not have."""
+    def put(self, attributes: Attributes, messages: Sequence[Message]) -> Sequence[Message]:
+        """Write what is known of this prompt; give its messages that the last one did not have."""
         now = tuple(messages)
         known = len(self._messages)
-        grew = now[:known] == self._messages
-        if not grew:
+        if now[:known] != self._messages:
             known = 0
             self._start_over()
+            attributes["harness.prompt.rewritten"] = True  # trimmed: the server's cache is lost
         self._messages = now
         new = now[known:]
-        attributes: Attributes = {
-            "harness.prompt.messages": len(now),
-            # Role, characters and digest of each. One text: an array costs more, and no store
-            # searches in arrays.
-            "harness.prompt.new": "; ".join([self._append(message) for message in new]),
-            "harness.prompt.chars": self._chars,
-            "harness.prompt.sha256": "sha256:" + self._hash.hexdigest(),
-        }
-        if not grew:
-            attributes["harness.prompt.rewritten"] = True  # trimmed: the server's cache is lost
-        return attributes, new
+        if self._capture.on:
+            self._keep(new)
+        lines = "".join([self._line(message) for message in new])
+        self._hash.update(lines.encode())
+        attributes["harness.prompt.messages"] = len(now)
+        attributes["harness.prompt.new"] = lines[:-2]
+        attributes["harness.prompt.chars"] = self._chars
+        attributes["harness.prompt.sha256"] = "sha256:" + self._hash.hexdigest()
+        return new
 
     def captured(self) -> tuple[str, bool]:
         """The messages as JSON, with those in the middle left out where there are too many."""
@@ -194,17 +192,19 @@ class PromptHistory:
         text = "[" + ",".join(head + marker + self._fragments[first:]) + "]"
         return text, omitted > 0 or self._was_cut
 
-    def _append(self, message: Message) -> str:
+    def _line(self, message: Message) -> str:
+        """Role, characters and digest. One text for all: an array costs more, and no store
+        searches in arrays."""
         text = message_text(message)
-        fingerprint = self._digest(text)
-        self._hash.update(f"{message.role} {fingerprint}".encode())
         self._chars += len(text)
-        if self._capture.on:
-            third = ATTRIBUTE_CHARS[self._capture.mode] // 3  # so that the first two always fit
+        return f"{message.role} {len(text)} {digest(text)[7:23]}; "
+
+    def _keep(self, new: Sequence[Message]) -> None:
+        third = ATTRIBUTE_CHARS[self._capture.mode] // 3  # so that the first two always fit
+        for message in new:
             fragment, was_cut = self._capture.json(message_parts(message), limit=third)
             self._fragments.append(fragment)
             self._was_cut |= was_cut
-        return f"{message.role} {len(text)} {fingerprint[7:23]}"
 
 
 class RetrievedChunks:

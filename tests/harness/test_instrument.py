@@ -18,10 +18,11 @@ from structlog.testing import CapturingLogger
 from agent_core.errors import ServerError, ToolError
 from agent_core.events import Failed, RunStarted
 from agent_core.limits import Limits, StopReason
-from agent_core.messages import RunResult
+from agent_core.messages import Message, RunResult
 from harness import instrument, semconv
 from harness.content import Capture
 from harness.observer import RunObserver
+from harness.run_state import Attributes, PromptHistory
 from harness.trace.spans import Trace, TraceSpan
 from tests.harness.agents import ANSWER, CALL, Spans, get_weather, weather_agent
 from tests.harness.event_script import PlannedStep, drive
@@ -467,6 +468,21 @@ def test_records_of_tools_carry_the_run_and_nothing_stays_bound(spans: Spans) ->
     (bound,) = seen
     assert bound["step"] == 1
     assert bound["run_id"] == spans.traces()[0].root.attributes[semconv.RUN_ID]
+
+
+def test_a_prompt_has_one_digest_however_it_grew() -> None:
+    """At once, message by message, or after another one that had to be trimmed."""
+    messages = [Message("user", "a"), Message("assistant", "b"), Message("user", "c")]
+    told = []
+    for prompts in ([messages], [messages[:1], messages[:2], messages], [messages[1:], messages]):
+        history = PromptHistory(Capture("none"))
+        for prompt in prompts:
+            attributes: Attributes = {}
+            history.put(attributes, prompt)
+        told.append(attributes)
+    assert {each["harness.prompt.messages"] for each in told} == {3}
+    assert len({each["harness.prompt.sha256"] for each in told}) == 1
+    assert [each.get("harness.prompt.rewritten") for each in told] == [None, None, True]
 
 
 def test_unsampled_runs_cost_no_work_and_break_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 from agent_core import events
 from agent_core.errors import ServerError
 from agent_core.limits import StopReason
-from agent_core.messages import Coercion, FormatError, Ignored, Repair, ToolFailure
+from agent_core.messages import Coercion, FormatError, Ignored, Repair, Reply, ToolFailure
 from harness import telemetry
 from harness.content import ATTRIBUTE_CHARS, STRING_CHARS, Capture
 from harness.logs import json_logger
+from harness.observer import RunObserver
+from harness.redact import register
 from harness.trace.html import page
 from harness.trace.spans import read_traces
 from harness.trace.tree import print_trace
+from tests.harness.agents import Spans
 from tests.harness.event_script import PlannedStep, drive, hit
 from tests.harness.otlp_receiver import otlp_receiver
 from tests.harness.secret_strategies import tokens
@@ -96,6 +99,28 @@ def test_a_planted_secret_leaves_by_no_way(
     for place, text in places.items():
         assert secret not in text, place
         assert encoded not in text, place
+
+
+def test_what_every_call_tells_is_cleaned_anew_once_a_secret_is_known() -> None:
+    """Models, servers and reasons are remembered, but not beyond a registration."""
+    spans = Spans()
+    run = events.RunStarted("a", "?", "m", "native", "en", {}, "", {})
+    asked = events.ModelCallStarted(
+        "Mu7-model", "Mu7-maker", "http://mu7-host:1/api", (), (), {"stop": "Mu7-stop"}, False
+    )
+    answered = events.ModelCallEnded(Reply("", finish_reason="Mu7-reason", model="Mu7-answering"))
+    secrets = ("Mu7-model", "Mu7-maker", "mu7-host", "Mu7-stop", "Mu7-reason", "Mu7-answering")
+    with events.watching(RunObserver(spans.provider, None, Capture("none"))), events.scope(run):
+        with events.scope(asked) as call:
+            call.end(answered)
+        for secret in secrets:
+            register(secret)
+        with events.scope(asked) as call:
+            call.end(answered)
+    before, after = spans.traces()[0].root.find("chat")
+    for secret in secrets:
+        assert secret in str(before)
+        assert secret not in str(after)
 
 
 @given(secret=tokens, over=st.integers(-100, 100), mode=st.sampled_from(["truncated", "full"]))
