@@ -94,7 +94,8 @@ def pytest_runtest_makereport(
         name = re.sub(r"[^\w.\-]+", "-", item.nodeid).strip("-")[-120:]
         output = item.config.rootpath / _FAILED / f"{name}.html"
         traces = [trace for take in kept for trace in take()]
-        report.sections.append(("agentrig trace", show_failed(traces, output)))
+        shown = show_failed(traces, output, "" if call.excinfo is None else call.excinfo.exconly())
+        report.sections.append(("agentrig trace", shown))
     return report
 
 

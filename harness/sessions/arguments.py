@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.messages import JsonObject
+from harness import semconv
 from harness.output import naming
 from harness.plain import visible
 from harness.redact import redactor, register_environment
@@ -153,11 +154,19 @@ def traced(
     require_export: bool,
     *,
     session: Path | None = None,
+    replayed: bool = False,
 ) -> Iterator[Watch]:
-    """Trace what is run inside; the traces are kept in `.agentrig/traces`."""
+    """Trace what is run inside; the traces are kept in `.agentrig/traces`.
+
+    Args:
+        session: the file that is being recorded.
+        replayed: what is run gets its replies from recordings.
+    """
     from harness import logs, telemetry  # noqa: PLC0415 - OpenTelemetry takes a while to load
 
-    extra = {} if session is None else {"harness.session_path": str(session)}
+    extra: dict[str, str | bool] = {semconv.REPLAY: True} if replayed else {}
+    if session is not None:
+        extra["harness.session_path"] = str(session)
     with ExitStack() as stack:
         if log is not None:
             with naming("--log", log):

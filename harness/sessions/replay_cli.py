@@ -135,7 +135,8 @@ def replay_command(
             return
         how |= {"factory": agent, "allow": allow}
         wanted = otlp or content or log or require_export
-        watching = traced(otlp, content, log, require_export) if wanted else nullcontext()
+        traced_replays = traced(otlp, content, log, require_export, replayed=True)
+        watching = traced_replays if wanted else nullcontext()
         with watching as watch:
             seen = {"observers": [watch.observer], "traces": watch.take_traces} if watch else {}
             reports, unjudged = replay_all(progress(files, "replaying"), **how, **seen)
@@ -197,11 +198,12 @@ def _trace_pages(
     for number, report in enumerate(reports, start=1):
         if report.path is None or not report.results:
             continue
-        memory = MemoryTraces()
+        memory = MemoryTraces(replayed=True)
+        trouble = "" if report.ok else f"session {report.name} failed: {report.in_words()[0]}"
         replay(report.path, **how, observers=[memory.observer])
         for turn, trace in enumerate(memory.traces(), start=1):
             name = f"{number:03d}-{report.name}-{turn}.html"
-            write_output("--html", folder / name, page(trace))
+            write_output("--html", folder / name, page(trace, trouble=trouble))
             written.setdefault(report.path, []).append(f"{folder.name}/{name}")
     return written
 
@@ -232,11 +234,11 @@ def _rewrite_all(
                 f"with the test that serves it (pytest --agentrig-record=rewrite), or with "
                 f"agentrig record --proxy --name {path.stem} --rewrite"
             )
-        reachable(session.model)
-        factories[path] = (
         servers.check_model(session.model)
-            named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)
+        reachable(session.model)
         recorded[path] = session.trajectory
+        factories[path] = (
+            named_factory(agent) if agent else allowed_factory(session.agent.factory, allow)
         )
     told: list[JsonObject] = []
     kept: list[NotReplaced] = []

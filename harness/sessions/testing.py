@@ -195,7 +195,7 @@ def _to_record(path: Path, marker: Mapping[str, Any], allow: Sequence[str]) -> t
 
 def traced_replay(session: Path, **how: Any) -> list[Trace]:
     """The traces of a replay that was red, from doing it once more; those of a crash too."""
-    memory = MemoryTraces()
+    memory = MemoryTraces(replayed=True)
     with suppress(Exception):  # it failed before, and that is what is being reported
         replay(session, observers=[memory.observer], **how)
     return memory.traces()
@@ -225,8 +225,12 @@ def way_on(report: Report, factory: Factory | str | None) -> list[str]:
     return [f"if this is meant: agentrig replay {_quoted(path)} {' '.join(options)}"]
 
 
-def show_failed(traces: Sequence[Trace], output: Path) -> str:
-    """The last trace as a tree, for a terminal without colours; its page is written."""
+def show_failed(traces: Sequence[Trace], output: Path, failure: str) -> str:
+    """The last trace as a tree, for a terminal without colours; its page is written.
+
+    Args:
+        failure: what the test says; its first line stands on the page.
+    """
     if not traces:
         return "no agent ran, so there is no trace"
     text = io.StringIO()
@@ -235,7 +239,8 @@ def show_failed(traces: Sequence[Trace], output: Path) -> str:
     print_trace(traces[-1], Console(file=text, width=_WIDTH, highlight=False))
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(page(traces[-1]), encoding="utf-8")
+        trouble = redactor.text(failure.partition("\n")[0])
+        output.write_text(page(traces[-1], trouble=trouble), encoding="utf-8")
         text.write(f"page: {output}")
     except OSError as error:
         text.write(f"no page: {one_line(redactor.text(str(error)))}")

@@ -8,6 +8,8 @@ from typing import Any
 from harness import semconv
 from harness.trace.spans import TraceSpan
 
+REPLAY = "a replay: its times are its own; tokens, tokens/s and load are the recording's"
+
 
 def title(span: TraceSpan) -> str:
     """What a span is, for people."""
@@ -47,6 +49,11 @@ def listed(items: Any, limit: int = 5) -> str:
         return str(items)
     shown = ", ".join(str(item) for item in items[:limit])
     return shown + (f" and {len(items) - limit} more" if len(items) > limit else "")
+
+
+def is_replay(root: TraceSpan) -> bool:
+    """Whether a run got its replies from a recording."""
+    return root.attributes.get(semconv.REPLAY) is True
 
 
 def steps(count: object) -> str:

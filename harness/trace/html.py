@@ -13,7 +13,7 @@ from typing import Any
 from harness import semconv
 from harness.page import document
 from harness.page import escaped as _text
-from harness.trace.describe import duration, facts, listed, title
+from harness.trace.describe import REPLAY, duration, facts, is_replay, listed, title
 from harness.trace.explain import explain
 from harness.trace.spans import Trace, TraceSpan
 
@@ -22,16 +22,17 @@ _MARKS = {"error": ("✗ ", "bad"), "warning": ("! ", "warn"), "note": ("· ", "
 _MAX_RECORDS = 1_000
 
 
-def page(trace: Trace, *, logs: Path | None = None) -> str:
+def page(trace: Trace, *, logs: Path | None = None, trouble: str = "") -> str:
     """The whole page.
 
     Args:
         logs: JSON lines of log records; those of this trace are shown.
+        trouble: what the run was found fault with, which its trace does not know.
     """
     root = trace.root
     name = f"{root.name} · {root.attributes.get(semconv.STOP_REASON, 'not ended')}"
     parts = [
-        *_header(trace),
+        *_header(trace, trouble),
         *_waterfall(trace),
         *_prompt_growth(trace),
         *_steps(trace),
@@ -41,15 +42,19 @@ def page(trace: Trace, *, logs: Path | None = None) -> str:
     return document(name, parts, language=language)
 
 
-def _header(trace: Trace) -> Iterator[str]:
+def _header(trace: Trace, trouble: str) -> Iterator[str]:
     root = trace.root
     a = root.attributes
     summary, *found = explain(trace)
     mark, kind = ("✗ failed", "bad") if root.failed else ("✓ ended", "ok")
     yield f"<h1>{_text(root.name)}</h1>"
+    if trouble:
+        yield f'<p class="bad">✗ {_text(trouble)}</p>'
     yield f'<p><span class="{kind}">{mark}</span> {_text(summary)}</p>'
     run_id = a.get(semconv.RUN_ID, "?")
     yield f'<p class="soft">trace {_text(trace.trace_id)} · run {_text(run_id)}</p>'
+    if is_replay(root):
+        yield f'<p class="soft">{REPLAY}</p>'
     if found:
         yield '<ul class="found">'
         for line in found:

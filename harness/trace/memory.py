@@ -7,6 +7,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_core.agent import Agent
+from harness import semconv
 from harness.content import Capture
 from harness.observer import RunObserver, watched
 from harness.otlp_json import encode
@@ -16,15 +17,19 @@ from harness.trace.spans import Trace, traces
 class MemoryTraces:
     """Watches agents and keeps the traces of their runs.
 
+    Args:
+        replayed: the runs are replays, which their traces are to say.
+
     Attributes:
         observer: what it puts on them, for whoever takes observers instead of agents.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, replayed: bool = False) -> None:
         self._exporter = InMemorySpanExporter()
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.observer = RunObserver(provider, None, Capture("full"))
+        extra = {semconv.REPLAY: True} if replayed else None
+        self.observer = RunObserver(provider, None, Capture("full"), extra=extra)
 
     def watch(self, agent: Agent) -> Agent:
         """The agent, watched."""

@@ -30,7 +30,7 @@ def replayed(path: Path, *, allow: Sequence[str] = ()) -> list[Trace]:
     Raises:
         TraceFileError: the replay made no spans.
     """
-    memory = MemoryTraces()
+    memory = MemoryTraces(replayed=True)
     replay(path, allow=allow, observers=[memory.observer])
     found = memory.traces()
     if not found:

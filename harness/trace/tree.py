@@ -7,7 +7,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from harness import semconv
-from harness.trace.describe import duration, facts, title
+from harness.trace.describe import REPLAY, duration, facts, is_replay, title
 from harness.trace.spans import Trace, TraceSpan
 
 _CONTENT = (
@@ -25,7 +25,8 @@ _SHOWN_CHARS = 400
 
 def print_trace(trace: Trace, console: Console, *, content: bool = False) -> None:
     """Print the tree; texts only of the failed step unless `content` asks for all."""
-    console.print(Text(f"trace {trace.trace_id}", style="dim"))
+    remark = f"  {REPLAY}" if is_replay(trace.root) else ""
+    console.print(Text(f"trace {trace.trace_id}{remark}", style="dim"))
     for root in trace.roots:
         failed = root.attributes.get(semconv.FAILED_STEP)
         console.print(_tree(root, failed, shown=content))

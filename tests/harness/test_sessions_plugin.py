@@ -87,7 +87,10 @@ def test_session_files_are_tests(pytester: pytest.Pytester, recorded: Path) -> N
     assert "└── step 3" in output
     page = Path(".agentrig/failed/cassettes-changed.yaml-replay.html")
     assert f"page: {page.absolute()}" in output
-    assert "execute_tool get_weather" in page.read_text(encoding="utf-8")
+    shown = page.read_text(encoding="utf-8")
+    assert "execute_tool get_weather" in shown
+    assert "session changed changed: 3 of 3 steps differ for one reason" in shown
+    assert "a replay: its times are its own" in shown
     assert "Traceback" not in output
     assert shlex.split(way_on[1]) == [
         "replay", "cassettes/changed.yaml", "--accept", "description of tool get_weather"
@@ -248,9 +251,6 @@ def test_what_cannot_be_recorded_is_told(pytester: pytest.Pytester, live: FaultS
     assert "Traceback" not in output
 
 
-SERVED = """
-import pytest
-import requests
 def test_a_model_that_fails_is_told_and_replaces_nothing(
     pytester: pytest.Pytester, live: FaultServer
 ) -> None:
@@ -281,6 +281,9 @@ def test_a_model_that_fails_is_told_and_replaces_nothing(
     assert "list it in the ini option agentrig_allow" in output
 
 
+SERVED = """
+import pytest
+import requests
 
 
 BODY = {"model": "m", "stream": False}

@@ -20,6 +20,7 @@ from tests.harness.sessions_support import (
     ollama_reply,
     response,
     serving,
+    three_steps,
     version_scripts,
 )
 
@@ -126,3 +127,17 @@ def test_a_session_is_shown_by_replaying_it() -> None:
     assert shown.exit_code == 0, shown.output
     assert "Lisbon" in shown.output
     assert agentrig("trace", "diff", "kept/first.yaml", "kept/first.yaml").exit_code == 0
+
+
+def test_a_replay_says_that_it_is_one(tmp_path: Path) -> None:
+    """Its times are not those of the speeds beside them; a page of a failed one says so, too."""
+    path = tmp_path / "s.yaml"
+    three_steps(path)
+    assert "a replay: its times are its own" in agentrig("trace", "show", path).output
+    text = path.read_text(encoding="utf-8").replace("Current weather of", "The weather of")
+    path.write_text(text, encoding="utf-8")
+    agentrig("replay", path, "--html", tmp_path / "report.html")
+    (page,) = (tmp_path / "report-traces").iterdir()
+    shown = page.read_text(encoding="utf-8")
+    assert "a replay: its times are its own" in shown
+    assert "✗ session s failed: 3 of 3 steps differ for one reason: description of tool" in shown
