@@ -189,6 +189,23 @@ def test_the_short_way_of_clean_replies_is_no_other_way(
 
 
 @quick
+@given(
+    st.sampled_from(["", "Thought: look\n", "思考：因为下雨\n"]),
+    st.sampled_from([
+        "Final Answer: @", "最终答案：@", 'Action: {"name": "add", "parameters": {"a": "@"}}',
+    ]),
+    st.text("Final Answer:\n{}\"'<`*.,，（)]&\u200b观察 not4", max_size=20),
+)  # fmt: skip
+def test_the_short_way_of_answers_and_objects_is_no_other_way(
+    thought: str, shape: str, said: str
+) -> None:
+    """What stands in an answer or an object is read as on the long way, whatever it is."""
+    text = thought + shape.replace("@", said)
+    short = parse_reply(text, tools=TOOLS, finish_reason=None)
+    assert short == parse_reply(text, tools=TOOLS, finish_reason="content_filter")
+
+
+@quick
 @given(soups, st.data())
 def test_any_split_into_chunks_gives_the_whole(text: str, data: st.DataObject) -> None:
     """Chunks make no difference, and what was complete stays decided."""
