@@ -12,7 +12,7 @@ from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.report import SuiteReport, merged, read_report
 from harness.sessions.report_page import report_page
 from harness.sessions.session_report import summary
-from harness.sessions.show import console, visible
+from harness.sessions.show import console, one_line, visible
 
 
 @click.group("report")
@@ -59,9 +59,9 @@ def _show(report: SuiteReport) -> None:
     for each in report.sessions:
         if each.verdict != "failed":
             continue
-        out.print(Text("FAILED", style="bold red"), visible(each.session))
+        out.print(Text("FAILED", style="bold red"), one_line(each.session))
         for line in each.words:
-            out.print(f"    {visible(line)}")
+            out.print(f"    {one_line(line)}")
     for path, words in report.errors.items():
         out.print(f"ERROR  {visible(path)}: {visible(words)}", style="bold red")
     said = summary([each.verdict for each in report.sessions], len(report.errors))

@@ -61,6 +61,11 @@ def visible(text: str) -> str:
     return plain.visible(redactor.text(text))
 
 
+def one_line(text: str) -> str:
+    """The same on one line: a name or a sentence that has several is no list of ours."""
+    return plain.one_line(redactor.text(text))
+
+
 class RunPrinter:
     """An observer that prints runs as they happen: the question, each step, the end."""
 
@@ -120,14 +125,16 @@ def show_report(out: Console, report: Report) -> None:
     """Print the verdict on one session, and why where it is not as it was."""
     said, style = _VERDICTS[report.verdict]
     steps = counted(report.drift.total, "step")
-    out.print(Text(said, style=style), f"{visible(report.name)}  ({steps}, {report.seconds:.2f} s)")
+    out.print(
+        Text(said, style=style), f"{one_line(report.name)}  ({steps}, {report.seconds:.2f} s)"
+    )
     for line in report.in_words():
-        out.print(Text(f"    {visible(line)}"))
+        out.print(Text(f"    {one_line(line)}"))
     if report.note:
         out.print(Text(f"    {report.note}", style="dim"))
     if report.accepted:
         words = f"written to {visible(str(report.path))}; the model was not asked again"
-        out.print(Text(f"    accepted: {', '.join(map(visible, report.accepted))}; {words}"))
+        out.print(Text(f"    accepted: {', '.join(map(one_line, report.accepted))}; {words}"))
         return
     for cause in report.drift.causes:
         _show_cause(out, cause)
@@ -184,7 +191,7 @@ def _show_cause(out: Console, cause: Cause) -> None:
     colour = _COLOURS[cause.severity]
     if cause.severity == "ignorable" or (cause.before is None and cause.after is None):
         return
-    out.print(Text(f"    {cause.severity}: {visible(cause.part)}", style=colour))
+    out.print(Text(f"    {cause.severity}: {one_line(cause.part)}", style=colour))
     for sign, text, style in (("-", cause.before, "red"), ("+", cause.after, "green")):
         for line in _short(text or "").splitlines():
             out.print(Text(f"      {sign} {line}", style=style))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from harness.cli import main
 from harness.faults.catalogue import FAULTS
@@ -25,6 +27,7 @@ from harness.sessions.lint import Finding
 from harness.sessions.report import ReportedShard, SuiteReport, suite_report
 from harness.sessions.report_page import report_page
 from harness.sessions.session_report import Report
+from harness.sessions.show import show_report, show_summary
 from harness.sessions.suite import Shard, Unjudged
 from tests.harness.sessions_support import three_steps
 
@@ -184,6 +187,21 @@ def test_hostile_text_does_not_steer_the_terminal(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "onerror" in done.output
     assert "\x1b" not in done.output
+
+
+def test_a_name_of_several_lines_stays_on_its_line(tmp_path: Path) -> None:
+    """A tool of a stranger's session is called like a line of ours: it passes for none."""
+    name = "x`\n2 sessions, 2 ok in 0.00 s\n    warn: `y"
+    cause = Cause("description", f"description of tool `{name}`", "warn", (1,), "a\nb", "c")
+    out = io.StringIO()
+    report = Report("s", ok=False, drift=Drift(1, (cause,)), withheld=(cause.part,))
+    show_report(Console(file=out, width=1_000), report)
+    show_summary(Console(file=out, width=1_000), [report], 0)
+    lines = out.getvalue().splitlines()
+    assert [each.strip()[:6] for each in lines] == [
+        "FAILED", "1 of 1", "nothin", "warn: ", "- a", "- b", "+ c", "1 sess"
+    ]  # fmt: skip
+    assert sum("2 sessions, 2 ok" in each for each in lines) == 3
 
 
 def test_the_page_shows_the_suite(suite: Path, tmp_path: Path) -> None:
