@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import yaml
-
 from agent_core.messages import JsonObject
 from harness.fuzz.examples import Tools
+from harness.sessions.cassette import load_session
+from harness.sessions.conversion import reply_of
+from harness.sessions.discovery import files_in
+from harness.sessions.errors import SessionError
+from harness.sessions.exchange import json_body
 
 _PIECES = (
     " ", "\n", "\r", "\t", "\x00", "\u2028", "\u200b", "\ufeff", "\u202e", "é", "👩‍🚀",
@@ -67,16 +69,28 @@ class NoReplies(ValueError):
     """A path that holds no recorded reply."""
 
 
-def read_seeds(path: Path) -> tuple[Seed, ...]:
+def read_seeds(
+    path: Path, *, unreadable: Callable[[Path, Exception], None] | None = None
+) -> tuple[Seed, ...]:
     """The replies in a vcrpy cassette or session file, or in every one below a directory.
 
     Understands the answers of Ollama and of OpenAI-compatible servers, streams included.
 
+    Args:
+        unreadable: told of each file of a directory that cannot be read, and why. Unless it is
+            given, such a file is an error.
+
     Raises:
-        NoReplies: there is none, or a file that is no YAML.
+        NoReplies: there is none, or a file that is neither.
     """
-    files = sorted(filter(Path.is_file, path.rglob("*.y*ml"))) if path.is_dir() else [path]
-    seeds = {seed.text: seed for file in files for seed in _seeds_in(file)}
+    seeds: dict[str, Seed] = {}
+    for file in files_in(path) if path.is_dir() else [path]:
+        try:
+            seeds |= {seed.text: seed for seed in _seeds_in(file)}
+        except (SessionError, OSError) as error:
+            if unreadable is None or file == path:
+                raise NoReplies(str(error)) from error
+            unreadable(file, error)
     if not seeds:
         raise NoReplies(
             f"expected vcrpy cassettes (.yaml) with replies of Ollama or an OpenAI-compatible "
@@ -86,42 +100,10 @@ def read_seeds(path: Path) -> tuple[Seed, ...]:
 
 
 def _seeds_in(file: Path) -> Iterator[Seed]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        data = yaml.load(file.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - a safe one
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise NoReplies(f"{file}: expected a YAML file of plain data: {error}") from error
-    interactions = data.get("interactions", ()) if isinstance(data, dict) else ()
-    for each in interactions:
-        asked = _json(each.get("request", {}).get("body"))
-        text = "".join(_contents(each.get("response", {}).get("body", {}).get("string")))
-        if text:
-            yield Seed(text, _tools(asked, text))
-
-
-def _contents(body: Any) -> Iterator[str]:
-    """The text in a body: one JSON object, a line each, or server-sent events."""
-    if isinstance(body, bytes):
-        body = body.decode("utf-8", "replace")
-    whole = _json(body)
-    lines = [whole] if whole is not None else [
-        _json(line.removeprefix("data:")) for line in str(body or "").splitlines()
-    ]  # fmt: skip
-    for line in lines:
-        if not isinstance(line, dict):
-            continue
-        choice = (line.get("choices") or [{}])[0]
-        message = line.get("message") or choice.get("message") or choice.get("delta") or {}
-        content = message.get("content") or line.get("response")
-        if isinstance(content, str):
-            yield content
-
-
-def _json(text: Any) -> Any:
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError):
-        return None
+    for each in load_session(file).exchanges:
+        reply = reply_of(each.request, each.response)
+        if reply is not None and reply.text:
+            yield Seed(reply.text, _tools(json_body(each.request.body), reply.text))
 
 
 _NAME = re.compile(
@@ -133,9 +115,9 @@ def _tools(asked: Any, text: str) -> dict[str, JsonObject]:
     """The tools of the request; where it names none (text protocols), those the reply names."""
     offered = asked.get("tools") if isinstance(asked, dict) else None
     tools: dict[str, JsonObject] = {}
-    for each in offered or ():
-        function = each.get("function", {})
-        if isinstance(function.get("name"), str):
+    for each in offered if isinstance(offered, list) else ():
+        function = each.get("function") if isinstance(each, dict) else None
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
             tools[function["name"]] = function.get("parameters") or {"type": "object"}
     if not tools:
         tools = {a or b: {"type": "object"} for a, b in _NAME.findall(text)}

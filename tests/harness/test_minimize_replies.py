@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 from harness.cli import main
 from harness.fuzz.generate import Plan
 from harness.fuzz.loop import LoopCampaign
-from harness.fuzz.noise import read_seeds
+from harness.fuzz.noise import NoReplies, read_seeds
 from harness.fuzz.oracles import Fault
 from harness.fuzz.parser import case_of
 from harness.minimize.reply import session_of_reply, write_replies
@@ -131,3 +132,17 @@ def test_seeds_without_replies(border: str, tmp_path: Path) -> None:
     done = agentrig("fuzz", border, "--seeds", tmp_path)
     assert done.exit_code == 2
     assert "found none" in done.output
+
+
+def test_a_damaged_file_among_seeds_is_named_and_the_others_are_used(tmp_path: Path) -> None:
+    """One that was named itself is an error."""
+    shutil.copy(CASSETTES / "weather-zh.yaml", tmp_path)
+    empty = tmp_path / "empty.yaml"
+    empty.touch()
+    (tmp_path / "lost.yaml").symlink_to("nowhere")
+    left_out: list[str] = []
+    seeds = read_seeds(tmp_path, unreadable=lambda file, _error: left_out.append(file.name))
+    assert (len(seeds), left_out) == (2, ["empty.yaml", "lost.yaml"])
+    for path in (empty, tmp_path):
+        with pytest.raises(NoReplies, match="empty"):
+            read_seeds(path)
