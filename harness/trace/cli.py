@@ -65,6 +65,9 @@ def list_command(directory: Path, *, as_json: bool) -> None:
       agentrig trace list --json
     """
     rows = [_facts(trace) for trace in reversed(_all_traces(directory))]
+    if not rows:
+        click.echo(_no_traces(directory), err=True)
+        return
     if as_json:
         for facts in rows:
             echo_json(facts)
@@ -225,6 +228,10 @@ def _all_traces(directory: Path) -> list[Trace]:
     return sorted(found, key=lambda trace: trace.root.start)
 
 
+def _no_traces(directory: Path) -> str:
+    return f"no traces in {str(directory)!r}; `agentrig run` writes them"
+
+
 @contextmanager
 def _readable() -> Iterator[None]:
     """Turn a file that cannot be used into one line."""
@@ -242,9 +249,7 @@ def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:
             return (replayed(path, allow=allow) if is_session(path) else read_traces(path))[-1]
     found = _all_traces(directory)
     if not found:
-        raise click.UsageError(
-            f"no traces in {str(directory)!r}; `agentrig run` writes them, or name a file"
-        )
+        raise click.UsageError(f"{_no_traces(directory)}, or name a file")
     if name == "last" or name.startswith("last~"):
         digits = name.removeprefix("last").removeprefix("~") or "0"
         back = int(digits) if digits.isdecimal() else len(found)

@@ -141,3 +141,11 @@ def test_a_replay_says_that_it_is_one(tmp_path: Path) -> None:
     shown = page.read_text(encoding="utf-8")
     assert "a replay: its times are its own" in shown
     assert "✗ session s failed: 3 of 3 steps differ for one reason: description of tool" in shown
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_list_of_no_traces_says_so(options: list[str]) -> None:
+    """Words for people on standard error, and no bare header; nothing for programs."""
+    done = agentrig("trace", "list", *options)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "`agentrig run` writes them" in done.stderr
