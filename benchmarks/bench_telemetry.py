@@ -39,9 +39,10 @@ from structlog.testing import CapturingLogger
 
 from agent_core.events import ModelCallEnded, ModelCallStarted, RunStarted, scope, watching
 from agent_core.messages import Message, Reply, Usage
-from harness.content import Capture
+from harness.content import Capture, digest
 from harness.logs import json_logger
 from harness.observer import RunObserver
+from harness.run_state import PromptHistory
 from tests.harness.event_script import PlannedStep, drive
 
 Task = Callable[[], Any]
@@ -197,11 +198,11 @@ def watched_run(provider: TracerProvider) -> Iterator[None]:
         yield
 
 
-def util_call(provider: TracerProvider, extra: dict[str, Any] | None = None) -> Task:
+def util_call(provider: TracerProvider, more: Callable[[], dict[str, Any]] = dict) -> Task:
     """The reference implementation, told the same of request and reply.
 
     Args:
-        extra: more attributes, computed beforehand.
+        more: gives attributes that no convention has.
     """
     handler = TelemetryHandler(tracer_provider=provider)
 
@@ -213,8 +214,7 @@ def util_call(provider: TracerProvider, extra: dict[str, Any] | None = None) -> 
             made.input_tokens, made.output_tokens = 10, 5
             made.finish_reasons = ["stop"]
             made.response_model_name = "qwen"
-            if extra:
-                made.attributes.update(extra)
+            made.attributes.update(more())
 
     return call
 
@@ -246,9 +246,22 @@ def call_attributes() -> dict[str, Any]:
     return dict(exporter.get_finished_spans()[0].attributes or {})
 
 
-def own(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Those that no convention has."""
-    return {key: attributes[key] for key in attributes if key.startswith("harness.")}
+def own(attributes: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    """Gives those that no convention has: sizes and digests are worked out for each call."""
+    same = ("harness.options.sha256", "harness.context_window", "harness.finish_reason")
+    given = {key: attributes[key] for key in same}
+    prompts = cycle([_asked(messages).messages for messages in range(2, 42, 2)])
+    history = PromptHistory(Capture("none"))
+
+    def tell() -> dict[str, Any]:
+        told = given.copy()
+        history.put(told, next(prompts))
+        told["harness.reply.chars"] = len(ENDED.reply.text)
+        told["harness.reply.sha256"] = digest(ENDED.reply.text)
+        return told
+
+    assert tell().keys() == {key for key in attributes if key.startswith("harness.")}
+    return tell
 
 
 # --- With pytest-benchmark ------------------------------------------------------------------------

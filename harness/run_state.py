@@ -170,7 +170,13 @@ class PromptHistory:
         new = now[known:]
         if self._capture.on:
             self._keep(new)
-        lines = "".join([self._line(message) for message in new])
+        # Role, characters and digest of each. One text for all: an array costs more, and no store
+        # searches in arrays.
+        lines = ""
+        for message in new:
+            text = message_text(message)
+            self._chars += len(text)
+            lines += f"{message.role} {len(text)} {digest(text)[7:23]}; "
         self._hash.update(lines.encode())
         attributes["harness.prompt.messages"] = len(now)
         attributes["harness.prompt.new"] = lines[:-2]
@@ -191,13 +197,6 @@ class PromptHistory:
         marker = [f'{{"role":"omitted","parts":[],"count":{omitted}}}'] if omitted else []
         text = "[" + ",".join(head + marker + self._fragments[first:]) + "]"
         return text, omitted > 0 or self._was_cut
-
-    def _line(self, message: Message) -> str:
-        """Role, characters and digest. One text for all: an array costs more, and no store
-        searches in arrays."""
-        text = message_text(message)
-        self._chars += len(text)
-        return f"{message.role} {len(text)} {digest(text)[7:23]}; "
 
     def _keep(self, new: Sequence[Message]) -> None:
         third = ATTRIBUTE_CHARS[self._capture.mode] // 3  # so that the first two always fit
