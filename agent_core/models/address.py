@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -81,6 +82,7 @@ def ollama_address(value: str | None) -> Address:
     return parse_address(value or "127.0.0.1:11434", what="OLLAMA_HOST", default_port=11434)
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Whether a host name means this machine, so that no proxy may see the request."""
     name = host.strip("[]").rstrip(".").lower()
