@@ -23,9 +23,9 @@ from harness.sessions.delivery import UNREACHED, failure, no_answer
 from harness.sessions.errors import SessionError
 from harness.sessions.journal import journal_path
 from harness.sessions.loopback import NamedServer
-from harness.sessions.recorder import kind_before_response
 from harness.sessions.storage import session_path
 from harness.sessions.traffic import Mode, TrafficTape
+from harness.sessions.watch import kind_before_response
 
 _HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host",
         "content-length", "proxy-connection", "expect"}  # fmt: skip
