@@ -36,6 +36,18 @@ if TYPE_CHECKING:
     from agent_core.streaming import StreamEvent
 
 
+_GEARS = {
+    "model": "chat",
+    "parser": "parse",
+    "executor": "execute",
+    "retriever": "retrieve",
+    "memory": "view",
+    "longterm": "keep_conversation",
+    "clock": "monotonic",
+}
+"""What each gear must be able to do at least; `agent_core.gears` has it whole."""
+
+
 class Agent:
     """A model, its tools and the gears between them.
 
@@ -91,6 +103,8 @@ class Agent:
             )
         if language not in TEXTS:
             raise ConfigError(f"language must be one of {sorted(TEXTS)}, got {language!r}")
+        if callable(tools) or not isinstance(tools, Iterable):
+            raise ConfigError(f"tools must be a list of functions, got a {type(tools).__name__}")
         tools = tuple(tools)
         if executor is not None and tools:
             raise ConfigError("give either tools or an executor that has them, not both")
@@ -121,6 +135,16 @@ class Agent:
             else AnswerSchema(answer_schema)
         )
         self.top_k = top_k
+        self._check_gears()
+
+    def _check_gears(self) -> None:
+        for gear, method in _GEARS.items():
+            given = getattr(self, gear)
+            if given is not None and not callable(getattr(given, method, None)):
+                got = type(given).__name__
+                raise ConfigError(f"{gear} must have a method {method!r}, got a {got}")
+        if type(self.top_k) is not int or self.top_k < 1:
+            raise ConfigError(f"top_k must be a positive whole number, got {self.top_k!r}")
 
     def replace(self, **changes: Any) -> Agent:
         """Give a copy with some gears changed: any argument of the constructor but `tools`.

@@ -60,8 +60,11 @@ class Limits:
             value = getattr(self, each.name)
             if value is None and each.name in {"time_limit", "token_limit", "refuse_repeat"}:
                 continue
-            if type(value) not in {int, float} or not value > 0:
-                raise ConfigError(f"Limits.{each.name} must be a positive number, got {value!r}")
+            is_time = each.name in {"time_limit", "tool_timeout"}
+            is_number = type(value) in {int, float} and value > 0
+            if not is_number or (value % 1 and not is_time):
+                what = "number" if is_time else "whole number"
+                raise ConfigError(f"Limits.{each.name} must be a positive {what}, got {value!r}")
 
 
 RepeatVerdict = Literal["run", "refuse", "stop"]

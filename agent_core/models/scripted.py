@@ -36,6 +36,9 @@ class ScriptedModel:
             give one of these.
         name: its name in events and results.
         context_window: tokens, for agents that keep their prompts below it.
+
+    Raises:
+        ConfigError: one text in place of a list.
     """
 
     provider = "scripted"
@@ -47,6 +50,8 @@ class ScriptedModel:
         name: str = "scripted",
         context_window: int | None = None,
     ) -> None:
+        if isinstance(replies, str | bytes):  # its letters would be the replies
+            raise ConfigError(f"replies must be a list of them, got one text: {replies!r:.80}")
         self.name = name
         self.context_window = context_window
         self.requests: list[ScriptedRequest] = []

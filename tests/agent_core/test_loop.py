@@ -568,12 +568,20 @@ class TestWrongUse:
         with pytest.raises(ConfigError, match="got"):
             Agent(ScriptedModel([]), [search], **options)
 
-    @pytest.mark.parametrize("limit", [0, -1, float("nan"), "6", None, True])
+    @pytest.mark.parametrize("limit", [0, -1, float("nan"), "6", None, True, 2.5])
     def test_limits_must_be_positive_numbers(self, limit: Any) -> None:
         """Nothing is as confusing as a limit of zero, or one that is text."""
         with pytest.raises(ConfigError, match=r"Limits\.max_steps .* got"):
             Limits(max_steps=limit)
+        with pytest.raises(ConfigError, match="time_limit"):
+            Limits(time_limit=float("nan"))
         assert Limits(time_limit=None).time_limit is None
+        assert Limits(time_limit=2.5).time_limit == 2.5
+
+    def test_a_text_is_no_list_of_replies(self) -> None:
+        """Its letters would be the replies."""
+        with pytest.raises(ConfigError, match="list of them, got one text: 'Final Answer: 5'"):
+            ScriptedModel("Final Answer: 5")
 
     def test_model_errors_only_are_caught(self) -> None:
         """A bug in a model class is raised, not hidden in a result."""
