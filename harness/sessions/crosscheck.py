@@ -153,10 +153,15 @@ def _totals(run: TraceSpan) -> Iterator[str]:
                     yield f"step {number} says {said!r} {of_step}, its model call {called!r}"
         if run.attributes.get(_ESTIMATED):
             continue
-        least = sum(each.attributes.get(of_step, 0) for each in steps)
-        most = least + sum(each.attributes.get(key, 0) for each in aside)
-        if not least <= run.attributes.get(of_run, 0) <= most:
+        least = sum(_count(each, of_step) for each in steps)
+        most = least + sum(_count(each, key) for each in aside)
+        if not least <= _count(run, of_run) <= most:
             yield f"{run.name} says {run.attributes.get(of_run)!r} {of_run}, its steps {least}"
+
+
+def _count(span: TraceSpan, key: str) -> int:
+    value = span.attributes.get(key)
+    return value if isinstance(value, int) else 0
 
 
 def _contents(number: int, reply: Reply, messages: Any) -> Iterator[str]:
