@@ -109,22 +109,24 @@ class Agent:
         if executor is not None and tools:
             raise ConfigError("give either tools or an executor that has them, not both")
         self.model = model
-        self.limits = limits or Limits()
+        self.limits = Limits() if limits is None else limits
         self.protocol: Protocol = protocol
         self.language: Language = language
-        self.parser = parser or StandardParser(protocol, language)
+        self.parser = StandardParser(protocol, language) if parser is None else parser
         self.catalogue = catalogue
-        self.executor = executor or FunctionCallExecutor(
-            (*tools, *(catalogue.tools if catalogue else ())),
-            language=language,
-            timeout=self.limits.tool_timeout,
-            max_chars=self.limits.observation_chars,
-        )
+        if executor is None:
+            executor = FunctionCallExecutor(
+                (*tools, *(catalogue.tools if catalogue else ())),
+                language=language,
+                timeout=self.limits.tool_timeout,
+                max_chars=self.limits.observation_chars,
+            )
+        self.executor = executor
         self.retriever = retriever
-        self.memory = memory or WindowMemory(language=language)
+        self.memory = WindowMemory(language=language) if memory is None else memory
         self.longterm = longterm
         self.recall_tokens = recall_tokens
-        self.clock = clock or SystemClock()
+        self.clock = SystemClock() if clock is None else clock
         self.observers = tuple(observers)
         self.name = name
         self.examples = tuple(examples)
@@ -246,6 +248,11 @@ class Agent:
         cancel: Event | None,
         on_step: OnStep | None,
     ) -> Run:
+        if not isinstance(question, str):
+            raise ConfigError(f"question must be a text, got a {type(question).__name__}")
+        for each in history:
+            if not isinstance(each, Message):
+                raise ConfigError(f"history must hold Messages, got a {type(each).__name__}")
         call = running_call()  # inside a tool: whoever gives up on it gives up on this run
         return Run(self, question, history, cancel or (call.cancel if call else Event()), on_step)
 

@@ -578,6 +578,27 @@ class TestWrongUse:
         assert Limits(time_limit=None).time_limit is None
         assert Limits(time_limit=2.5).time_limit == 2.5
 
+    @pytest.mark.parametrize(
+        "gears",
+        [{"model": "qwen"}, {"retriever": [1]}, {"memory": "x"}, {"longterm": 1}, {"parser": dict},
+         {"executor": {}}, {"clock": 5}, {"tools": search}, {"tools": 5}, {"top_k": "a"},
+         {"top_k": 0}],
+        ids=str,
+    )  # fmt: skip
+    def test_a_gear_that_does_not_fit_is_told_before_anything_runs(self, gears: Any) -> None:
+        """By its name, and with what it has to be."""
+        (name,) = gears
+        with pytest.raises(ConfigError, match=rf"^{name} must .*, got "):
+            Agent(**{"model": ScriptedModel([]), **gears})
+
+    @pytest.mark.parametrize(("question", "history"), [(5, ()), (None, ()), ("q", ["x"])])
+    def test_what_is_no_question_is_told(self, question: Any, history: Any) -> None:
+        """Nothing is asked of the model."""
+        model = ScriptedModel([ANSWER])
+        with pytest.raises(ConfigError, match="must"):
+            Agent(model).run(question, history)
+        assert model.requests == []
+
     def test_a_text_is_no_list_of_replies(self) -> None:
         """Its letters would be the replies."""
         with pytest.raises(ConfigError, match="list of them, got one text: 'Final Answer: 5'"):
