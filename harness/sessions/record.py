@@ -89,8 +89,6 @@ def record(
         NotReplaced: the model failed, and the session that is there ended well.
         SessionError: nothing to resume.
     """
-    if mode == "new" and path.exists():
-        raise SessionExists(f"{path} exists; record it again with --rewrite, or choose a name")
     path.parent.mkdir(parents=True, exist_ok=True)
     journal = Journal(path)
     try:
@@ -145,6 +143,8 @@ def rewrite(
 
 
 def _take_up(journal: Journal, mode: Mode, path: Path) -> Earlier | None:
+    if mode == "new" and path.exists():  # only now that nobody else can be writing it
+        raise SessionExists(f"{path} exists; record it again with --rewrite, or choose a name")
     if mode == "rewrite":
         journal.restart()
         return None

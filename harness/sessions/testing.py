@@ -22,7 +22,7 @@ from harness.redact import redactor, register_environment
 from harness.sessions.accept import acceptable
 from harness.sessions.accepting import AcceptingServer
 from harness.sessions.cassette import load_session
-from harness.sessions.errors import SessionBusy, SessionError
+from harness.sessions.errors import SessionBusy, SessionError, SessionExists
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
 from harness.sessions.journal import journal_path
 from harness.sessions.plan import Plan, plan_of
@@ -98,6 +98,7 @@ def record_for_test(
     """
     register_environment(os.environ)
     deadline = time.monotonic() + _PATIENCE
+    again = mode == "rewrite"
     while mode == "rewrite" or (mode == "once" and not path.exists()):
         plan, factory = _to_record(path, marker, allow)
         servers = None if marker else allow
@@ -106,11 +107,13 @@ def record_for_test(
         reachable(plan.model)
         is_new = not path.exists()
         try:
-            done = record(plan, factory, path, mode="rewrite", servers=servers)
+            done = record(plan, factory, path, mode="rewrite" if again else "new", servers=servers)
         except SessionBusy:  # a worker beside this one records the same session
             if time.monotonic() > deadline:
                 raise
             time.sleep(_POLL)
+        except SessionExists:  # such a worker was quicker, or an interrupted recording lies there
+            again = True
         else:
             if is_new and done.failure is not None:
                 raise SessionError(
