@@ -308,7 +308,9 @@ def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
 
 def _fail(*lines: str) -> NoReturn:
     """Fail with these lines: where in our own code it was found helps nobody."""
-    raise pytest.fail.Exception("\n".join(lines), pytrace=False) from None
+    from harness.sessions.show import visible  # noqa: PLC0415 - only when it is red
+
+    raise pytest.fail.Exception(visible("\n".join(lines)), pytrace=False) from None
 
 
 def _advice(error: Exception) -> str:

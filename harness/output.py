@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _UNCUT = 100_000  # columns
-_TO_ESCAPE = re.compile(rf"{STEERING.pattern}|[\ud800-\udfff]")
+_TO_ESCAPE = re.compile(rf"{STEERING.pattern}|[\ud800-\udfff]|(?<=#)#(?=\w*\[)")
 
 
 def echo_json(value: Any, *, indent: int | None = None) -> None:
     """Print a value as JSON, every secret in it replaced; any command that prints JSON does so.
 
-    Chinese stays Chinese. Controls, marks that turn the direction of text and halves of a
-    surrogate pair are escaped, so that a JSON parser reads what was there; and all that is not
-    ASCII where standard output has another encoding than UTF-8.
+    Chinese stays Chinese. Controls, marks that turn the direction of text, commands to the runner
+    of a build (`##[`) and halves of a surrogate pair are escaped, so that a JSON parser reads what
+    was there; and all that is not ASCII where standard output has another encoding than UTF-8.
     """
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     text = json.dumps(redactor.value(plain(value)), ensure_ascii=ascii_only, indent=indent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
@@ -11,6 +12,8 @@ from typing import Any
 MAX_DEPTH = 50
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Controls of both sets, line breaks other than \\n, and marks that turn the direction of text."""
+_COMMANDS = re.compile(r"::(?=[a-z-]+[ :])|##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
+_RUNNERS = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 
 
 def counted(count: int, what: str) -> str:
@@ -44,8 +47,15 @@ def utf8(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Text that cannot steer a terminal or a page: what would is spelled out, as `\\x1b`."""
-    return STEERING.sub(_spelled, text)
+    """Text that cannot steer a terminal or a page: what would is spelled out, as `\\x1b`.
+
+    Nor a runner of GitHub, Azure or TeamCity, which takes commands from what is printed: inside
+    one `::error::` becomes `: :error::`, and `##[group]` `# #[group]`.
+    """
+    text = STEERING.sub(_spelled, text)
+    if any(name in os.environ for name in _RUNNERS):
+        return _COMMANDS.sub(lambda found: " ".join(found[0]), text)
+    return text
 
 
 def one_line(text: str) -> str:

@@ -31,7 +31,7 @@ from harness.otel_env import (
     resource_of_process,
 )
 from harness.otlp_json import FileExporter, encode
-from harness.plain import counted
+from harness.plain import counted, visible
 from harness.redact import register_environment
 from harness.sinks import Delivery, LostReasons, Sink, close_within, otlp_sink
 from harness.trace.console import ConsoleExporter
@@ -237,4 +237,4 @@ class _Memory(SpanProcessor):
 
 
 def _to_stderr(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    sys.stderr.write(visible(line) + "\n")

@@ -58,7 +58,7 @@ def show_sweep(out: Console, report: SweepReport, threshold: float = 0.0) -> Non
     out.print(_LEGEND, style="dim")
     _show_violations(out, report)
     for path, words in report.errors.items():
-        out.print(f"NOT SWEPT {path}: {visible(words)}", style="bold red")
+        out.print(visible(f"NOT SWEPT {path}: {words}"), style="bold red")
     recovered, scored = report.score()
     scripted = sum(row.judgement.scripted for row in report.rows)
     out.print(
@@ -92,7 +92,7 @@ def _table(title: str, rows: Mapping[str, Counter[str]], last: Mapping[str, str]
     table.add_column("", no_wrap=True, overflow="ellipsis", style="dim")
     for name, counts in rows.items():
         numbers = [str(counts[each]) if counts[each] else "·" for each in _COLUMNS]
-        table.add_row(name, *numbers, last[name])
+        table.add_row(visible(name), *numbers, last[name])
     return table
 
 

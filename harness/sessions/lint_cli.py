@@ -87,12 +87,12 @@ def _errors(found: Sequence[Finding]) -> int:
 def _show(files: Sequence[Path], fixed: Sequence[Path], found: Sequence[Finding]) -> None:
     out = console()
     for path in fixed:
-        out.print(f"fixed  {path}: secrets are out of it")
+        out.print(f"fixed  {visible(str(path))}: secrets are out of it")
     for each in found:
         where = f", {each.where}" if each.where else ""
         out.print(
             Text(f"{each.level:8}", style=_COLOURS[each.level]),
-            f"{each.path}{where}: {visible(each.words)} [{each.rule}]",
+            visible(f"{each.path}{where}: {each.words} [{each.rule}]"),
         )
     warnings = sum(each.level == "warning" for each in found)
     out.print(

@@ -32,7 +32,7 @@ from harness.sessions.replay import replay
 from harness.sessions.serve import SessionServer, serve
 from harness.sessions.servers import Servers
 from harness.sessions.session_report import Report
-from harness.sessions.show import show_report
+from harness.sessions.show import show_report, visible
 from harness.sessions.sources import (
     ALWAYS_ALLOWED,
     Factory,
@@ -156,9 +156,10 @@ def told_of(server: SessionServer | RecordingProxy, path: Path) -> list[str]:
     verdict = server.verdict()
     if verdict.ok:
         return []
-    lines = verdict.in_words()
+    lines = list(map(visible, verdict.in_words()))
     if isinstance(server, AcceptingServer):
-        return [*server.drift().in_words(), *lines, f"this cannot be accepted: {_REWRITE}"]
+        ways = map(visible, server.drift().in_words())
+        return [*ways, *lines, f"this cannot be accepted: {_REWRITE}"]
     can_accept = any(each.drift is not None for each in verdict.refused)
     return [*lines, f"if this is meant: {f'{_ACCEPT}; ' if can_accept else ''}{_REWRITE}"]
 

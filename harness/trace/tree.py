@@ -7,6 +7,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from harness import semconv
+from harness.plain import visible
 from harness.trace.describe import REPLAY, duration, facts, is_replay, title
 from harness.trace.spans import Trace, TraceSpan
 
@@ -62,4 +63,4 @@ def _tree(span: TraceSpan, failed_step: object, *, shown: bool) -> Tree:
 
 def _printable(text: str) -> str:
     """Without control characters: a reply must not drive the terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return visible("".join(c if c.isprintable() else " " for c in text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,46 @@ def test_a_changed_agent_fails_and_is_explained(tmp_path: Path) -> None:
     assert report["causes"][0]["part"] == "description of tool `get_weather`"
     assert agentrig("replay", tmp_path, "--mode", "lenient").exit_code == 0
     assert agentrig("replay", tmp_path, "--fail-on", "fail").exit_code == 0
+
+
+COMMANDS = "x\n::error::pwned\n  ::add-mask::1\n a ##[add-mask]b\n##vso[task.setvariable]c"
+
+
+def obeyed(output: str) -> list[str]:
+    """The lines that a runner of GitHub or Azure takes for commands, by its own rules."""
+    old = re.compile(r"##(\w*)\[")
+    return [each for each in output.splitlines()
+            if re.match(r"\s*::[\w-]+( .*?)?::", each) or old.search(each)]  # fmt: skip
+
+
+@pytest.mark.parametrize("runner", ["GITHUB_ACTIONS", "TF_BUILD", None])
+def test_what_a_model_says_is_no_command_to_a_build(
+    tmp_path: Path, runner: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither as it runs nor in drift or a trace; our own annotations are commands still."""
+    for each in ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"):
+        monkeypatch.delenv(each, raising=False)
+    if runner is not None:
+        monkeypatch.setenv(runner, "true")
+    reply = f"Thought: {COMMANDS}\nFinal Answer: {COMMANDS}"
+    with serving(*recording(reply)) as server:
+        said = agentrig("record", ASSISTANT, COMMANDS, "--name", "s", "--dir", tmp_path,
+                        "--model", "m", "--base-url", server.url, "--content", "full")  # fmt: skip
+    path = tmp_path / "s.yaml"
+    path.write_text(path.read_text("utf-8").replace("##[add", "##[remove", 1), encoding="utf-8")
+    drift = agentrig("replay", path, "--annotations", "github")
+    shown = agentrig("trace", "show", "last", "--content")
+    as_json = agentrig("replay", path, "--json")
+    outputs = [said.output, drift.output, shown.output, as_json.stdout]
+    assert all("pwned" in each for each in outputs)
+    assert drift.exit_code == 1
+    ours = [each for each in obeyed(drift.output) if each.startswith("::error file=")]
+    assert len(ours) >= 1
+    assert obeyed(as_json.stdout) == []
+    if runner is None:
+        assert "::error::pwned" in said.output
+    else:
+        assert [each for each in obeyed("\n".join(outputs)) if each not in ours] == []
 
 
 def test_rewrite_of_some_sessions_in_one_command(tmp_path: Path) -> None:
