@@ -20,6 +20,7 @@ from harness.faults.sweep import Plan, sweep
 from harness.output import echo_json, write_output
 from harness.sessions.arguments import (
     FAILED,
+    INTERRUPTED,
     allow_option,
     annotations_option,
     exit_codes,
@@ -94,6 +95,8 @@ def sweep_command(
     if annotate:
         for line in sweep_annotations(report, files):
             click.echo(line, err=as_json)
+    if report.interrupted:
+        leave(INTERRUPTED)
     if report.violations or report.errors or not report.reaches(threshold):
         leave(FAILED)
 
@@ -107,7 +110,7 @@ def _with_agents(files: Sequence[Path], named: Sequence[Path]) -> list[Path]:
 
 
 def _swept(files: Sequence[Path], plan: Plan, **where: Any) -> SweepReport:
-    """Sweep under a progress bar, which only a terminal shows."""
+    """Sweep under a progress bar; without a terminal a line tells of each tenth."""
     err = console(stderr=True)
     bar = Progress(
         TextColumn("sweeping"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -118,5 +121,7 @@ def _swept(files: Sequence[Path], plan: Plan, **where: Any) -> SweepReport:
 
         def progress(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
+            if bar.disable and done * 10 // total > (done - 1) * 10 // total:
+                click.echo(f"swept {done} of {total}", err=True)
 
         return sweep(files, plan, progress=progress, **where)

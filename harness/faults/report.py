@@ -71,11 +71,13 @@ class SweepReport:
     Attributes:
         rows: every trial, in the order of sessions, steps and operators.
         errors: sessions that could not be swept, and why.
+        interrupted: Ctrl-C ended it; what was not swept by then is among the errors.
     """
 
     rows: tuple[Row, ...]
     errors: Mapping[str, str]
     seed: int
+    interrupted: bool = False
 
     @property
     def violations(self) -> list[Row]:
@@ -110,6 +112,7 @@ class SweepReport:
         recovered, counted = self.score()
         return {
             "seed": self.seed,
+            "interrupted": self.interrupted,
             "trials": self.made,
             "score": round(recovered / counted, 4) if counted else None,
             "recovered": recovered,

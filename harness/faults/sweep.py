@@ -113,6 +113,9 @@ def sweep(
         workers, dask: processes here, or the address of a Dask scheduler.
         progress: told how many shares are done, and how many there are.
 
+    Returns:
+        The verdicts; those so far where Ctrl-C ends it.
+
     Raises:
         ConfigError: an operator that does not exist.
         WorkError: the cluster cannot be used.
@@ -129,10 +132,16 @@ def sweep(
         else:
             shares += [Share(plan, str(path), content, part, parts) for part in range(parts)]
     unread = len(done)
-    for each in map_ordered(shares, workers=workers, dask=dask, preload=(__name__,)):
-        done.append(each)
-        progress(len(done) - unread, len(shares))
-    return _gathered(done, plan.seed)
+    interrupted = False
+    try:
+        for each in map_ordered(shares, workers=workers, dask=dask, preload=(__name__,)):
+            done.append(each)
+            progress(len(done) - unread, len(shares))
+    except KeyboardInterrupt:
+        interrupted = True
+        left = shares[len(done) - unread :]
+        done += [Done(each.path, error="interrupted before all of it was swept") for each in left]
+    return _gathered(done, plan.seed, interrupted)
 
 
 def trials(recording: Recording, plan: Plan) -> list[Trial]:
@@ -180,7 +189,7 @@ def _killed(how: str) -> Judgement:
     return violation(kind, f"its process died: {how}")
 
 
-def _gathered(done: Sequence[Done], seed: int) -> SweepReport:
+def _gathered(done: Sequence[Done], seed: int, interrupted: bool) -> SweepReport:
     rows: list[Row] = []
     errors: dict[str, str] = {}
     by_path: dict[str, list[tuple[int, Row]]] = {}
@@ -190,4 +199,4 @@ def _gathered(done: Sequence[Done], seed: int) -> SweepReport:
         by_path.setdefault(each.path, []).extend(each.rows)
     for numbered in by_path.values():
         rows += [row for _, row in sorted(numbered, key=lambda pair: pair[0])]
-    return SweepReport(tuple(rows), errors, seed)
+    return SweepReport(tuple(rows), errors, seed, interrupted)

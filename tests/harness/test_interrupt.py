@@ -186,3 +186,25 @@ def test_ctrl_c_while_a_command_is_loading(tmp_path: Path, monkeypatch: pytest.M
     done = CliRunner().invoke(main, ["fuzz", "parser", "--target", "slow_to_load:parse"])
     assert done.exit_code == 130
     assert done.stderr == "interrupted\n"
+
+
+def test_a_sweep_that_is_interrupted_reports_what_it_has(tmp_path: Path) -> None:
+    """The verdicts so far, the sessions that are missing, and exit code 130."""
+    content = (Path(__file__).parents[2] / "cassettes" / "weather-zh.yaml").read_bytes()
+    for number in range(20):
+        (tmp_path / f"{number:02}.yaml").write_bytes(content)
+    command = [sys.executable, "-m", "harness", "sweep", str(tmp_path), "--operators", "J15,429"]
+    with subprocess.Popen(
+        [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stderr.readline() == "swept 2 of 20\n"
+        process.send_signal(signal.SIGINT)
+        said = json.loads(process.stdout.read())
+        assert process.wait(GUARD) == 130
+    assert said["interrupted"]
+    assert "00" in said["sessions"]
+    missing = "interrupted before all of it was swept"
+    assert said["errors"][str(tmp_path / "19.yaml")] == missing
+    assert len(said["sessions"]) + len(said["errors"]) == 20
