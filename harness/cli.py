@@ -93,9 +93,9 @@ def _ending_in_order() -> Iterator[None]:
             raise click.exceptions.Exit(_UNREAD) from None
         raise
     except OSError as error:
-        from harness.output import OutputError  # noqa: PLC0415 - `--help` stays quick
+        from harness.output import OutputError, in_words  # noqa: PLC0415 - `--help` stays quick
 
-        raise OutputError(str(error)) from error
+        raise OutputError(in_words(error)) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

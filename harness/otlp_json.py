@@ -14,6 +14,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, format_span_id, format_trace_id
 
+from harness.sessions.storage import write_all
+
 KEPT_FILES = 50
 """Trace files in a directory; older ones are removed when a new one is begun."""
 
@@ -30,16 +32,22 @@ class FileExporter(SpanExporter):
         self.path: Path | None = None
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write a batch; a full disk or a directory that cannot be written is a failure."""
+        """Write a batch, whole or not at all.
+
+        Raises:
+            OSError: a full disk, or a directory that cannot be written.
+        """
         line = json.dumps(encode(spans), ensure_ascii=False, separators=(",", ":")) + "\n"
+        handle = os.open(self._file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            handle = os.open(self._file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            end = os.fstat(handle).st_size
             try:
-                os.write(handle, line.encode("utf-8", "replace"))
-            finally:
-                os.close(handle)
-        except OSError:
-            return SpanExportResult.FAILURE
+                write_all(handle, line.encode("utf-8", "replace"))
+            except OSError:
+                os.ftruncate(handle, end)
+                raise
+        finally:
+            os.close(handle)
         return SpanExportResult.SUCCESS
 
     def _file(self) -> Path:

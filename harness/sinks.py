@@ -116,7 +116,11 @@ class _CountingExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         if not self._with_content:
             spans = [_without_content(span) for span in spans]
-        result = self._exporter.export(spans)
+        try:
+            result = self._exporter.export(spans)
+        except OSError as error:  # of a file, such as a full disk
+            self.reason = error.strerror or str(error)
+            return SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             self.exported += len(spans)
         return result

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.messages import JsonObject
 from harness import semconv
-from harness.output import naming
+from harness.output import in_words, naming
 from harness.plain import visible
 from harness.redact import redactor, register_environment
 from harness.sessions.errors import NotReplaced, SessionError
@@ -171,7 +171,8 @@ def traced(
         if log is not None:
             with naming("--log", log):
                 stream = log.open("ab")
-            logs.configure(stack.enter_context(stream))
+            stack.callback(_close, log, stream)
+            logs.configure(stream)
             extra["harness.log_path"] = str(log)
         try:
             with telemetry.session(
@@ -204,9 +205,18 @@ def exit_codes() -> Iterator[None]:
         leave(code_of(error.__cause__))
     except BrokenPipeError:  # nobody reads what we print: that is not the user's mistake
         raise
-    except (SessionError, ConfigError, WorkError, OSError) as error:
+    except OSError as error:
+        _complain(in_words(error))
+        leave(USAGE)
+    except (SessionError, ConfigError, WorkError) as error:
         _complain(str(error))
         leave(USAGE)
+
+
+def _close(log: Path, stream: BinaryIO) -> None:
+    """Close the log: what was not written yet may not find room."""
+    with naming("--log", log):
+        stream.close()
 
 
 def _complain(words: str) -> None:

@@ -22,7 +22,7 @@ from harness.sessions.cassette import exchange_of, interaction_of
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.exchange import Exchange
 from harness.sessions.format import SessionFile, Take, TapedCall, TapedSearch
-from harness.sessions.storage import open_locked, write_all
+from harness.sessions.storage import naming_file, open_locked, write_all
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Journal:
     def append(self, entry: JsonObject) -> None:
         """Write one line and see it to the disk."""
         line = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), default=_encoded)
-        with self._lock:
+        with self._lock, naming_file(self.path):
             write_all(self._descriptor, line.encode(errors="replace") + b"\n")
             os.fsync(self._descriptor)
 

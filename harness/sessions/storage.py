@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.sessions.errors import SessionBusy, SessionError
@@ -45,16 +46,20 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         OSError: the disk or the folder refuses; the old file is untouched.
     """
-    if not is_replaceable(path):
+    with naming_file(path):
+        if is_replaceable(path):
+            _replace(Path(os.path.realpath(path)), text.encode())
+            return
         with path.open("wb", buffering=0) as special:
             write_all(special.fileno(), text.encode())
-        return
-    path = Path(os.path.realpath(path))
+
+
+def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")  # one writer each: what a kill left is reused
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
-            write_all(descriptor, text.encode())
+            write_all(descriptor, data)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -76,6 +81,16 @@ def is_replaceable(path: Path) -> bool:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return True
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Give an error of the system the name of a file: what is written to a descriptor has none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -118,8 +118,16 @@ def test_an_error_without_an_option_is_one_line_too(session: Path, command: list
             stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: [Errno 28]")
+    assert done.stderr.startswith("Error: standard output: No space left")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_log_without_room_is_told_by_its_option(session: Path) -> None:
+    """What is still to be written when it is closed belongs to the log too."""
+    done = agentrig("replay", session, "--log", "/dev/full")
+    assert done.exit_code == 2
+    assert "Error: --log: cannot write to '/dev/full' (No space left on device)" in done.stderr
 
 
 @pytest.mark.parametrize("command", [["--help"], ["lint"], ["lint", "--json"], ["replay"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -371,3 +372,25 @@ def test_every_byte_is_written_though_the_system_takes_few(
     write_all(descriptor, b"x" * 100)
     os.close(descriptor)
     assert (tmp_path / "f").read_bytes() == b"x" * 100
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system names no file where it refuses a descriptor, and a file beside ours is nobody's."""
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    session = tmp_path / "s.yaml"
+    journal = Journal(session)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            journal.append({"now": "2026-01-01T00:00:00"})
+        assert caught.value.filename == f"{session}.journal"
+        with pytest.raises(OSError, match="No space left") as caught:
+            write_atomically(session, "x")
+        assert caught.value.filename == str(session)
+    journal.discard()
+    with pytest.raises(FileNotFoundError, match=r"'[^']*nowhere/s\.yaml'"):
+        write_atomically(tmp_path / "nowhere" / "s.yaml", "x")
+    assert list(tmp_path.iterdir()) == []

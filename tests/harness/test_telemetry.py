@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import random
 import signal
@@ -178,6 +180,29 @@ def test_spans_that_a_full_queue_drops_are_counted(
     assert capsys.readouterr().err == ""
 
 
+def test_a_full_disk_is_told_and_leaves_whole_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not fit is taken back, so that the next line is read."""
+    real, room = os.write, [3_000]
+
+    def nearly_full(descriptor: int, data: Any) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = real(descriptor, data[: room[0]])
+        room[0] -= written
+        return written
+
+    monkeypatch.setattr(os, "write", nearly_full)
+    watch, (said, *_) = run_once(tmp_path / "traces")
+    (delivery,) = watch.deliveries
+    assert 0 < delivery.lost < SPANS
+    assert said.endswith(f"{delivery.lost} lost (No space left on device)")
+    assert watch.path is not None
+    lines = watch.path.read_text(encoding="utf-8").splitlines()
+    assert len([json.loads(line) for line in lines]) == delivery.exported
+
+
 def test_lost_spans_are_an_error_when_asked_for(tmp_path: Path) -> None:
     """`require_export` raises at the end; the lines before it say why."""
     with otlp_receiver(answers=[400]) as receiver, pytest.raises(ExportError, match="5 spans"):
@@ -189,7 +214,7 @@ def test_a_directory_that_cannot_be_written_is_a_loss_and_no_more(tmp_path: Path
     (tmp_path / "file").write_text("x", "utf-8")
     watch, said = run_once(tmp_path / "file" / "traces")
     assert watch.deliveries[0].lost == SPANS
-    assert "5 lost" in said[0]
+    assert said[0].endswith("5 lost (Not a directory)")
 
 
 def test_the_environment_names_the_collector(
