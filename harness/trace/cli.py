@@ -179,6 +179,8 @@ def html_command(
 def send_command(files: tuple[Path, ...], otlp: str) -> None:
     """Post trace files to a collector.
 
+    Exit code 3 where spans were lost, 2 where a file is none of traces; the others are sent.
+
     \b
     Example:
       agentrig trace send .agentrig/traces/*.jsonl --otlp http://localhost:4318
@@ -187,14 +189,20 @@ def send_command(files: tuple[Path, ...], otlp: str) -> None:
         url = traces_url(otlp)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    lost = 0
+    lost = unread = 0
     for file in files:
-        delivery = send_file(file, url)
+        try:
+            delivery = send_file(file, url)
+        except TraceFileError as error:
+            unread += 1
+            click.echo(f"Error: {one_line(str(error))}", err=True)
+            continue
         lost += delivery.lost
         why = f", {delivery.lost} lost ({delivery.reason})" if delivery.lost else ""
-        click.echo(f"{file}: {counted(delivery.exported, 'span')} to {delivery.target}{why}")
-    if lost:
-        sys.exit(3)
+        words = f"{file}: {counted(delivery.exported, 'span')} to {delivery.target}{why}"
+        click.echo(one_line(words))
+    if lost or unread:
+        sys.exit(3 if lost else 2)
 
 
 _COLUMNS = ("trace_id", "started", "agent", "stop_reason", "steps", "ms")
@@ -232,13 +240,17 @@ def _no_traces(directory: Path) -> str:
     return f"no traces in {str(directory)!r}; `agentrig run` writes them"
 
 
+class _Unreadable(click.ClickException):
+    exit_code = 2
+
+
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Turn a file that cannot be used into one line."""
+    """Turn a file that cannot be used into one line, and the exit code of wrong usage."""
     try:
         yield
     except (TraceFileError, SessionError) as error:
-        raise click.ClickException(one_line(str(error))) from None
+        raise _Unreadable(one_line(str(error))) from None
 
 
 def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:

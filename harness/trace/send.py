@@ -9,13 +9,17 @@ import requests
 
 from harness.content import name
 from harness.sinks import Delivery, refused_spans
-from harness.trace.spans import traces
+from harness.trace.spans import traces, without_spans
 
 _TIMEOUT = (2.0, 10.0)
 
 
 def send_file(path: Path, url: str) -> Delivery:
-    """Post the lines of a file, each as it is: they are export requests already."""
+    """Post the lines of a file, each as it is: they are export requests already.
+
+    Raises:
+        TraceFileError: there is no span in it.
+    """
     sent = lost = 0
     reason = ""
     with requests.Session() as session, path.open(encoding="utf-8", errors="replace") as lines:
@@ -28,6 +32,8 @@ def send_file(path: Path, url: str) -> Delivery:
             sent += number - refused
             lost += refused
             reason = why or reason
+    if not sent + lost:
+        raise without_spans(path)
     return Delivery(url, sent, lost, reason)
 
 

@@ -101,13 +101,18 @@ def read_traces(path: Path) -> list[Trace]:
     requests = [request for line in lines if (request := _parsed(line)) is not None]
     found = traces(requests)
     if not found:
-        raise TraceFileError(
-            f"{str(path)!r} holds no span; expected lines of OTLP-JSON"
-            ' ({"resourceSpans": […]}), as `agentrig run` writes them'
-        )
+        raise without_spans(path)
     for each in found:
         each.source = path
     return found
+
+
+def without_spans(path: Path) -> TraceFileError:
+    """The error about a file that is none of traces."""
+    return TraceFileError(
+        f"{str(path)!r} holds no span; expected lines of OTLP-JSON"
+        ' ({"resourceSpans": […]}), as `agentrig run` writes them'
+    )
 
 
 def traces(requests: Iterable[Any]) -> list[Trace]:

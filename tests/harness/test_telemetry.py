@@ -412,7 +412,7 @@ def invoke(*arguments: object) -> Any:
 
 
 def test_files_can_be_sent_later(tmp_path: Path) -> None:
-    """Line by line, as they are; a collector that refuses is named, with exit code 3."""
+    """Line by line; a collector that refuses is named, with code 3, what is no trace with 2."""
     watch, _ = run_once(tmp_path)
     assert watch.path is not None
     with otlp_receiver() as receiver:
@@ -421,6 +421,12 @@ def test_files_can_be_sent_later(tmp_path: Path) -> None:
         assert f"{SPANS} spans to {receiver.url}/v1/traces" in sent.output
         (trace,) = receiver.traces()
         assert trace.complete
+        other = tmp_path / "other.yaml"
+        other.write_text("session: {}\n", encoding="utf-8")
+        mixed = invoke("trace", "send", other, watch.path, "--otlp", receiver.url)
+        assert mixed.exit_code == invoke("trace", "show", other).exit_code == 2
+        assert f"{str(other)!r} holds no span; expected lines of OTLP-JSON" in mixed.stderr
+        assert f"{watch.path}: {SPANS} spans to " in mixed.stdout
         receiver.answers = [400] * SPANS
         refused = invoke("trace", "send", watch.path, "--otlp", receiver.url)
     assert refused.exit_code == 3
