@@ -252,6 +252,9 @@ def _report(
         show(Console(), result, columns, title)
         for path in written:
             click.echo(f"wrote {path}")
+        kept, total = len(result.findings), result.kinds.total()
+        if written and kept < total:
+            click.echo(f"saved are {kept} of {total}: the smallest of each kind and operator")
         if result.findings and not folder and spec:
             click.echo("--save DIRECTORY keeps them as cases, and as a pytest file.")
     sys.exit(FAILED if result.kinds or result.left else 0)

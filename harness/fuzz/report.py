@@ -77,7 +77,7 @@ def show(console: Console, result: Result, columns: Sequence[str], title: str) -
         name = f"{label} {OPERATORS[label].name}" if label in OPERATORS else label
         cells = [str(row[each] or "·") for each in columns]
         if with_recovery:
-            cells.append("" if row["recovery"] is None else f"{row['recovery']:.1f} %")
+            cells.append("–" if row["recovery"] is None else f"{row['recovery']:.1f} %")
         table.add_row(name, *cells)
     console.print(table)
     shown = set()

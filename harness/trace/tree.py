@@ -22,11 +22,13 @@ _CONTENT = (
     ("answer", "harness.answer"),
 )
 _SHOWN_CHARS = 400
+_NARROWEST = 40
 
 
 def print_trace(trace: Trace, console: Console, *, content: bool = False) -> None:
     """Print the tree; texts only of the failed step unless `content` asks for all."""
     remark = f"  {REPLAY}" if is_replay(trace.root) else ""
+    console.width = max(console.width, _NARROWEST)  # below, a word is a column of letters
     console.print(Text(f"trace {trace.trace_id}{remark}", style="dim"))
     for root in trace.roots:
         failed = root.attributes.get(semconv.FAILED_STEP)

@@ -377,6 +377,18 @@ def test_findings_are_saved_as_cases_and_as_a_test(tmp_path: Path) -> None:
     assert check_case(load_target("tests.harness.test_fuzz:parse"), cases[0]) == []
 
 
+def test_what_is_not_saved_is_said(tmp_path: Path) -> None:
+    """Of many findings the smallest are kept, and how many that are."""
+    spec = "tests.harness.test_fuzz:raising"
+    _, output = run(
+        "parser", "--target", spec, "--only", "M1", "--examples", "20", "--workers", "1",
+        "--save", str(tmp_path),
+    )  # fmt: skip
+    kept = len(read_cases(tmp_path / "findings.jsonl"))
+    assert kept < 20
+    assert f"saved are {kept} of 20: the smallest of each kind and operator" in output
+
+
 def test_a_run_is_the_same_with_one_worker_and_with_two(tmp_path: Path) -> None:
     """Counts and smallest findings depend on the seed alone."""
     spec = "tests.harness.test_fuzz_planted:last_action"

@@ -53,6 +53,13 @@ def shown(trace: Trace, **how: Any) -> str:
     return written.getvalue()
 
 
+def test_a_terminal_of_one_column_gets_no_column_of_letters() -> None:
+    """Below some width the lines run over it."""
+    written = io.StringIO()
+    print_trace(traced(RICH), Console(file=written, width=1, highlight=False))
+    assert max(map(len, written.getvalue().splitlines())) > 20
+
+
 RICH = [
     PlannedStep(
         hits=[hit("c1", "chunk one", 0.9), hit("c2", "chunk two", 0.4)],
