@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from agent_core.messages import JsonValue
@@ -39,19 +40,20 @@ def _lines(old: JsonValue, new: JsonValue, path: str) -> _Lines:
 
 def _items(old: list[JsonValue], new: list[JsonValue], path: str) -> _Lines:
     """Items that are on one side only; of lists with the same ones, another order, both lists."""
-    spelled = [[canonical_json(each) for each in side] for side in (old, new)]
+    was, now = ([canonical_json(each) for each in side] for side in (old, new))
     if len(old) == len(new) and all(isinstance(each, dict | list) for each in [*old, *new]):
-        for number, (was, now) in enumerate(zip(old, new, strict=True)):
-            yield from _lines(was, now, f"{path}[{number}]")
-    elif sorted(spelled[0]) == sorted(spelled[1]):
+        for number, pair in enumerate(zip(old, new, strict=True)):
+            yield from _lines(*pair, f"{path}[{number}]")
+        return
+    gone, come = Counter(was) - Counter(now), Counter(now) - Counter(was)
+    if not gone and not come:
         yield _line(path, old), _line(path, new)
-    else:
-        for number, text in enumerate(spelled[0]):
-            if spelled[0].count(text) > spelled[1].count(text):
-                yield f"{path}[{number}]: {text}", None
-        for number, text in enumerate(spelled[1]):
-            if spelled[1].count(text) > spelled[0].count(text):
-                yield None, f"{path}[{number}]: {text}"
+    for number, text in enumerate(was):
+        if text in gone:
+            yield f"{path}[{number}]: {text}", None
+    for number, text in enumerate(now):
+        if text in come:
+            yield None, f"{path}[{number}]: {text}"
 
 
 def _line(path: str, value: JsonValue) -> str:
