@@ -44,6 +44,7 @@ from harness.fuzz.examples import same
 from harness.fuzz.loop import history_problem
 from harness.fuzz.oracles import judge, not_an_outcome
 from harness.fuzz.values import TOOLS, value_for
+from tests.harness.serve_support import interaction
 
 ROOT = Path(__file__).resolve().parents[2]
 ERROR: Outcome = {"kind": "error"}
@@ -317,17 +318,16 @@ def test_an_adapter_says_what_is_missing(
 def test_replies_are_read_out_of_cassettes(tmp_path: Path) -> None:
     """Whole answers and streams, of both APIs, with the tools of the request."""
     function = {"name": "read_tide", "parameters": {"type": "object"}}
+    own, open_ = "/api/chat", "/v1/chat/completions"
     bodies = [
-        ({"tools": [{"function": function}]}, '{"message": {"content": "low water"}}'),
-        ({}, '{"message": {"content": "Action: f"}}\n{"message": {"content": "\\n最终答案"}}\n'),
-        ({}, 'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: [DONE]\n'),
-        ({}, '{"choices": [{"message": {"content": "b"}}]}'),
-        ({}, "no JSON"),
-    ]
-    interactions = [
-        {"request": {"body": json.dumps(asked)}, "response": {"body": {"string": said}}}
-        for asked, said in bodies
-    ]
+        (own, {"tools": [{"function": function}]}, '{"message": {"content": "low water"}}'),
+        (own, {}, '{"message": {"content": "Action: f"}}\n'
+                  '{"message": {"content": "\\n最终答案"}}\n'),
+        (open_, {}, 'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: [DONE]\n'),
+        (open_, {}, '{"choices": [{"message": {"content": "b"}}]}'),
+        (own, {}, "no JSON"),
+    ]  # fmt: skip
+    interactions = [interaction(asked, said, path=path) for path, asked, said in bodies]
     (tmp_path / "one.yaml").write_text(
         yaml.safe_dump({"version": 1, "interactions": interactions}), encoding="utf-8"
     )
