@@ -172,19 +172,15 @@ def serve_session(
         __tracebackhide__ = True
         path, config = _session_path(request, session), request.config
         mode, done = _mode(config), _done(config)
-        is_new = not path.exists() if mode == "once" else (path, True) not in done
-        records = mode in {"once", "rewrite"} and is_new
+        records = (mode == "once" and not path.exists()) or (
+            mode == "rewrite" and (path, True) not in done
+        )
         if not records:
             _existing(path, config)
-        from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
-        from harness.sessions import testing  # noqa: PLC0415
-        from harness.sessions.errors import SessionError  # noqa: PLC0415
+        from harness.sessions import testing  # noqa: PLC0415 - only when it is used
 
-        try:
+        with _in_words("record" if records else "serve", path, OSError):
             server = testing.server_for_test(path, mode, records=records, **how)
-        except (AgentError, SessionError, OSError) as error:
-            does = "record" if records else "serve"
-            _fail(f"cannot {does} {path.name}: {error}")
         try:
             with server:
                 yield server
@@ -198,7 +194,9 @@ def serve_session(
         if lines := testing.told_of(server, path):
             lines = ["the agent sent other requests:", *lines, _told_mode(config)]
             raise SessionChanged("\n".join(lines))
-        if causes := testing.accepted(server):
+        with _in_words("accept what was sent for", path, OSError):
+            causes = testing.accepted(server)
+        if causes:
             request.node.user_properties.append((_ACCEPTED, f"{path.stem}: {', '.join(causes)}"))
 
     return serve_one
@@ -294,16 +292,27 @@ def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
     __tracebackhide__ = True
     mode, done = _mode(config), _done(config)
     if mode != "none" and (path, bool(plan)) not in done:  # several tests may share one
-        from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
-        from harness.sessions.errors import SessionError  # noqa: PLC0415
-        from harness.sessions.testing import left_behind, record_for_test  # noqa: PLC0415
+        from harness.sessions.testing import record_for_test  # noqa: PLC0415 - only when it is used
 
-        try:
+        with _in_words("record", path):  # an OSError may be the agent's own
             record_for_test(path, mode, plan, allow=config.getini("agentrig_allow"))
-        except (AgentError, SessionError) as error:
-            _fail(f"cannot record {path.name}: {_advice(error)}", *left_behind(path))
         done.add((path, bool(plan)))
     _existing(path, config)
+
+
+@contextmanager
+def _in_words(does: str, path: Path, *also: type[Exception]) -> Iterator[None]:
+    """Have our own errors fail a test with what they say."""
+    __tracebackhide__ = True
+    from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
+    from harness.sessions.errors import SessionError  # noqa: PLC0415
+    from harness.sessions.testing import left_behind  # noqa: PLC0415
+
+    ours: tuple[type[Exception], ...] = (AgentError, SessionError, *also)
+    try:
+        yield
+    except ours as error:
+        _fail(f"cannot {does} {path.name}: {_advice(error)}", *left_behind(path))
 
 
 def _fail(*lines: str) -> NoReturn:

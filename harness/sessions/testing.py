@@ -166,8 +166,15 @@ def told_of(server: SessionServer | RecordingProxy, path: Path) -> list[str]:
 
 def accepted(server: SessionServer | RecordingProxy) -> tuple[str, ...]:
     """Causes of drift that are taken over into the recording, where that was asked for."""
-    causes = server.accept(SystemClock()) if isinstance(server, AcceptingServer) else ()
-    return tuple(map(one_line, causes))
+    deadline = time.monotonic() + _PATIENCE
+    while isinstance(server, AcceptingServer):
+        try:
+            return tuple(map(one_line, server.accept(SystemClock())))
+        except SessionBusy:  # a worker beside this one does the same
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL)
+    return ()
 
 
 def left_behind(path: Path) -> list[str]:
@@ -225,7 +232,9 @@ def way_on(report: Report, factory: Factory | str | None) -> list[str]:
         return [f"if this is meant: {_REWRITE}"]
     options = [f"--agent {agent}"] if agent else _allowed(report.path)
     options += [f"--accept {_quoted(each)}" for each in causes]
-    path = os.path.relpath(report.path)
+    path = str(report.path)
+    with suppress(ValueError):  # on another drive
+        path = os.path.relpath(path)
     return [f"if this is meant: agentrig replay {_quoted(path)} {' '.join(options)}"]
 
 

@@ -370,6 +370,24 @@ def test_what_another_agent_says_now_is_accepted_offline(
     ]
 
 
+def test_what_cannot_be_accepted_after_all_is_told_in_words(
+    pytester: pytest.Pytester, live: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Someone else writes the session meanwhile: that is kept, and the test fails with words."""
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    test = pytester.makepyfile(test_it=CHANGED.replace("{words}", "Be brief."))
+    run_here(pytester, "--agentrig-record=once")
+    meanwhile = "        pathlib.Path('cassettes/theirs.yaml').write_text('interactions: []\\n')\n"
+    changed = f"import pathlib\n{CHANGED}{meanwhile}".replace("{words}", "Be long.")
+    test.write_text(changed, encoding="utf-8")
+    counts, output = run_here(pytester, "--agentrig-record=accept")
+    assert counts == {"failed": 1}
+    assert "cannot accept what was sent for theirs.yaml: " in output
+    assert "changed while it was accepted; try again" in output
+    assert "harness/sessions" not in output
+    assert Path("cassettes/theirs.yaml").read_text(encoding="utf-8") == "interactions: []\n"
+
+
 TWICE = """
 import requests
 
