@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,15 @@ from harness.sessions.errors import SessionBusy, SessionError
 from harness.sessions.format import SessionFile, Take, Traffic
 from harness.sessions.journal import sole_writer
 from harness.sessions.serve import serve
+from harness.sessions.testing import accepted
 from tests.harness.serve_support import ANSWER, ASKED, QUESTION, SEEN, ask, tool_turn
 from tests.harness.sessions_support import three_steps
 
 CLOCK = ManualClock(datetime(2026, 12, 1, 8, tzinfo=UTC))
 SYSTEM = {"role": "system", "content": "Be brief."}
-BASE = {"model": "m", "stream": False}
-FIRST = {**BASE, "messages": [SYSTEM, QUESTION]}
-SECOND = {**BASE, "messages": [SYSTEM, QUESTION, ASKED, SEEN]}
+BASE: dict[str, Any] = {"model": "m", "stream": False}
+FIRST: dict[str, Any] = {**BASE, "messages": [SYSTEM, QUESTION]}
+SECOND: dict[str, Any] = {**BASE, "messages": [SYSTEM, QUESTION, ASKED, SEEN]}
 
 
 @pytest.fixture
@@ -119,6 +121,18 @@ def test_one_writer_wins(theirs: Path) -> None:
     assert second.accept(CLOCK) == ()
     with pytest.raises(SessionError, match="changed while it was accepted"):
         third.accept(CLOCK)
+    assert len(load_session(theirs).provenance.accepted) == 1
+
+
+def test_a_worker_beside_is_waited_for(theirs: Path) -> None:
+    """Two tests of one session accept the same at once: both end well, and it is noted once."""
+    servers = [accepting(theirs, FIRST, SECOND) for _ in range(2)]
+    with ThreadPoolExecutor() as pool:
+        with sole_writer(theirs):
+            waiting = [pool.submit(accepted, each) for each in servers]
+            assert not any(each.done() for each in waiting)
+        causes = sorted(each.result(timeout=60) for each in waiting)
+    assert causes == [(), ("system text",)]
     assert len(load_session(theirs).provenance.accepted) == 1
 
 
