@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import current_process, get_all_start_methods, get_context
 from multiprocessing.connection import Connection
+from multiprocessing.resource_tracker import ensure_running
 from threading import Event, Lock
 from typing import Any, Protocol, TypeVar
 
@@ -151,7 +152,7 @@ def _attempt(share: Share[_R], preload: Sequence[str], stop: Event | None) -> _R
     ours, theirs = context.Pipe(duplex=False)
     at = context.RawValue("q", -1)
     process = context.Process(target=_work, args=(theirs, at, share), daemon=True)
-    with _lock:
+    with _lock, _deaf_children():
         if current_process().daemon:  # as a worker of Dask is, which may have no children then
             current_process().daemon = False
         process.start()
@@ -172,6 +173,23 @@ def _attempt(share: Share[_R], preload: Sequence[str], stop: Event | None) -> _R
     if isinstance(outcome, _Raised):
         raise WorkError(outcome.words)
     return outcome
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal: those started here leave it to their parent.
+
+    They inherit what this thread blocks, so that none of them hears it while it still loads.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    ensure_running()  # the tracker of `multiprocessing`, which unblocks SIGINT when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _processes(preload: Sequence[str]) -> Any:

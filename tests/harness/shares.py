@@ -48,3 +48,11 @@ class Numbers:
 
     def without(self, number: int, how: str) -> Numbers:
         return replace(self, left_out=(*self.left_out, (number, how)))
+
+
+class Interrupted(Numbers):
+    """Gets a Ctrl-C while its process is still loading it."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        self.__dict__.update(state)

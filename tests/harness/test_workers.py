@@ -21,7 +21,7 @@ from harness.fuzz.parser import ParserCampaign
 from harness.fuzz.pool import run
 from harness.workers import NoCluster, WorkError, map_ordered
 from tests.harness.sessions_support import three_steps
-from tests.harness.shares import FAR_FUTURE, Numbers
+from tests.harness.shares import FAR_FUTURE, Interrupted, Numbers
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,6 +47,11 @@ def test_a_check_that_kills_its_process_is_left_out() -> None:
         [0, "SIGABRT", 2],
         [10, 11, 12],
     ]
+
+
+def test_ctrl_c_while_a_process_loads_is_left_to_its_parent() -> None:
+    """A terminal sends it to all of them: a worker prints no traceback and goes on until told."""
+    assert list(map_ordered([Interrupted(0)])) == [[0, 1, 2]]
 
 
 def test_a_process_killed_from_outside_is_no_fault_of_its_check(tmp_path: Path) -> None:
