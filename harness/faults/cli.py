@@ -26,6 +26,7 @@ from harness.sessions.arguments import (
     exit_codes,
     json_option,
     leave,
+    left_out,
     paths_argument,
     workers_options,
 )
@@ -103,10 +104,13 @@ def sweep_command(
 
 def _with_agents(files: Sequence[Path], named: Sequence[Path]) -> list[Path]:
     """What can be swept; of what nobody named, recordings of other agents are only told of."""
-    left_out = [each for each in files if each not in named and names_no_agent(each)]
-    for path in left_out:
-        click.echo(f"left out {path}: it does not say what agent made it", err=True)
-    return [each for each in files if each not in left_out]
+    swept = []
+    for path in files:
+        if path in named or not names_no_agent(path):
+            swept.append(path)
+        else:
+            left_out(path, "it does not say what agent made it")
+    return swept
 
 
 def _swept(files: Sequence[Path], plan: Plan, **where: Any) -> SweepReport:

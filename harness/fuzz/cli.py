@@ -27,9 +27,14 @@ from harness.fuzz.pool import Campaign, Result, run
 from harness.fuzz.report import as_json, save, show
 from harness.fuzz.targets import TargetError, load_target
 from harness.output import echo_json
-from harness.plain import visible
-from harness.redact import redactor
-from harness.sessions.arguments import FAILED, INTERRUPTED, UNREACHABLE, USAGE, workers_options
+from harness.sessions.arguments import (
+    FAILED,
+    INTERRUPTED,
+    UNREACHABLE,
+    USAGE,
+    left_out,
+    workers_options,
+)
 from harness.workers import NoCluster, WorkError
 
 Command = Callable[..., Any]
@@ -103,7 +108,7 @@ def parser(
       agentrig fuzz parser --examples 1000000 --dask tcp://127.0.0.1:8786
     """
     try:
-        real: tuple[Seed, ...] = read_seeds(seeds, unreadable=_left_out) if seeds else ()
+        real: tuple[Seed, ...] = read_seeds(seeds, unreadable=left_out) if seeds else ()
         plan = Plan(operators=only or tuple(OPERATORS), seeds=real)
         load_target(target)
     except (TargetError, NoReplies, ValueError) as error:
@@ -180,7 +185,7 @@ def loop_(*, seeds: Path | None, **options: Any) -> None:
       agentrig fuzz loop --seeds cassettes
     """
     try:
-        real = read_seeds(seeds, unreadable=_left_out) if seeds else ()
+        real = read_seeds(seeds, unreadable=left_out) if seeds else ()
     except NoReplies as error:
         _refuse(error)
     _border(partial(loop.LoopCampaign, seeds=real), loop.COLUMNS, **options)
@@ -258,12 +263,6 @@ def _report(
         if result.findings and not folder and spec:
             click.echo("--save DIRECTORY keeps them as cases, and as a pytest file.")
     sys.exit(FAILED if result.kinds or result.left else 0)
-
-
-def _left_out(file: Path, error: Exception) -> None:
-    """Name a file that gives no seeds because it cannot be read."""
-    words = str(error) if str(file) in str(error) else f"{file}: {error}"
-    click.echo(f"left out: {visible(redactor.text(words))}", err=True)
 
 
 def _refuse(error: Exception, code: int = USAGE) -> NoReturn:

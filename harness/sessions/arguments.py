@@ -141,6 +141,12 @@ def leave(code: int) -> NoReturn:
     raise click.exceptions.Exit(code)
 
 
+def left_out(path: Path, why: Exception | str) -> None:
+    """Name a file that is left out, and say why."""
+    words = str(why) if str(path) in str(why) else f"{path}: {why}"
+    click.echo(f"left out: {visible(redactor.text(words))}", err=True)
+
+
 def code_of(failure: BaseException | None) -> int:
     """The exit code of a run that got no answer."""
     return UNREACHABLE if isinstance(failure, ConnectionFailed) else FAILED

@@ -14,8 +14,14 @@ import click
 
 from harness.output import echo_json
 from harness.plain import counted
-from harness.redact import redactor
-from harness.sessions.arguments import FAILED, exit_codes, json_option, leave, paths_argument
+from harness.sessions.arguments import (
+    FAILED,
+    exit_codes,
+    json_option,
+    leave,
+    left_out,
+    paths_argument,
+)
 from harness.sessions.borders import BORDERS
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.serve import serve
@@ -62,7 +68,7 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
             raise click.UsageError(f"no session files in {', '.join(map(str, paths))}")
         with (
             _interruption() as stopped,
-            serve(files, repeat=not once, unreadable=_not_served, **how) as it,
+            serve(files, repeat=not once, unreadable=left_out, **how) as it,
         ):
             what = counted(len(it.names), "session")
             click.echo(f"serving {what} on {it.url}; stop with Ctrl-C", err=True)
@@ -78,12 +84,6 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
             out.print(f"  {visible(line)}")
     if not verdict.ok:
         leave(FAILED)
-
-
-def _not_served(path: Path, error: Exception) -> None:
-    """Name a file that is left out."""
-    words = str(error) if str(path) in str(error) else f"{path}: {error}"
-    click.echo(f"not served: {visible(redactor.text(words))}", err=True)
 
 
 def record_traffic(

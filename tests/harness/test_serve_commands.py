@@ -152,7 +152,7 @@ def test_a_sweep_of_a_folder_leaves_out_what_names_no_agent(tmp_path: Path) -> N
     how = ["--steps", "1", "--operators", "404", "--workers", "1"]
     done = CliRunner().invoke(main, ["sweep", str(tmp_path), *how])
     assert done.exit_code == 0, done.output
-    assert f"left out {stock}" in done.stderr
+    assert f"left out: {stock}" in done.stderr
     done = CliRunner().invoke(main, ["sweep", str(tmp_path), str(stock), *how])
     assert done.exit_code == 1
     assert "NOT SWEPT" in done.output
