@@ -78,6 +78,35 @@ def default_cassette_name(number):
 pytestmark = pytest.mark.vcr
 '''
 
+_AGENT = '''\
+"""The agent that was recorded, as a test suite of pytest-recording runs it."""
+import pytest
+from agent_core import OllamaChat, SystemClock
+from harness.demo.agents import assistant
+
+
+@pytest.fixture(scope="module")
+def vcr_config():
+    return {{"match_on": {match_on!r}}}
+
+
+@pytest.mark.parametrize("number", range({sessions}))
+def test_session(number, vcr):
+    clock = SystemClock()
+    model = OllamaChat({model!r}, base_url={url!r}, options={options!r}, clock=clock)
+    result = assistant(model, clock=clock).run({question!r})
+    assert result.answer == {answer!r}
+    assert vcr.all_played
+
+
+@pytest.fixture
+def default_cassette_name(number):
+    return str(number)
+
+
+pytestmark = pytest.mark.vcr
+'''
+
 
 def suite(rounds: int) -> Iterator[Row]:
     """Sessions of three exchanges as tests, in a process of pytest each time."""
@@ -92,10 +121,8 @@ def suite(rounds: int) -> Iterator[Row]:
             "agentrig": _pytest(ours.parent, ["cassettes", *_ALONE]),
             "agentrig, with Hypothesis's plugin": _pytest(ours.parent, ["cassettes"]),
         }
-        for words, match_on in _MATCHED.items():
+        for words, text in _suites(file).items():
             theirs = _written(Path(folder) / words / "cassettes" / "test_suite", stock)
-            text = _SUITE.format(match_on=match_on, sessions=SESSIONS, json=JSON)
-            text = text.replace('"cassettes")', '"cassettes").joinpath("test_suite")')
             where = theirs.parents[1]
             (where / "test_suite.py").write_text(text, encoding="utf-8")
             # our plugin is not there where pytest-recording is used without us
@@ -112,6 +139,29 @@ _MATCHED = {
     "default matching": ["method", "scheme", "host", "port", "path", "query"],
     "body matched": ["method", "scheme", "host", "port", "path", "query", "body"],
 }
+
+
+def _suites(file: SessionFile) -> dict[str, str]:
+    """Ours sends what the agent sends, and runs the agent; a suite of theirs may do either."""
+    assert file.session is not None
+    source, (turn,) = file.session.model, file.session.turns
+    suites = {
+        f"the requests alone, {words}": _SUITE.format(
+            match_on=match_on, sessions=SESSIONS, json=JSON
+        ).replace('"cassettes")', '"cassettes").joinpath("test_suite")')
+        for words, match_on in _MATCHED.items()
+    }
+    for words, match_on in _MATCHED.items():
+        suites[f"the agent, {words}"] = _AGENT.format(
+            match_on=match_on,
+            sessions=SESSIONS,
+            model=source.name,
+            url=source.base_url,
+            options=source.options,
+            question=turn.question,
+            answer=file.session.trajectory[0].answer,
+        )
+    return suites
 
 
 def _written(folder: Path, text: str) -> Path:
