@@ -114,7 +114,7 @@ def _with_agents(files: Sequence[Path], named: Sequence[Path]) -> list[Path]:
 
 
 def _swept(files: Sequence[Path], plan: Plan, **where: Any) -> SweepReport:
-    """Sweep under a progress bar; without a terminal a line tells of each tenth."""
+    """Sweep under a progress bar; without a terminal a line tells of each tenth of many."""
     err = console(stderr=True)
     bar = Progress(
         TextColumn("sweeping"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -125,7 +125,7 @@ def _swept(files: Sequence[Path], plan: Plan, **where: Any) -> SweepReport:
 
         def progress(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
-            if bar.disable and done * 10 // total > (done - 1) * 10 // total:
+            if bar.disable and total >= 10 and done * 10 % total < 10:
                 click.echo(f"swept {done} of {total}", err=True)
 
         return sweep(files, plan, progress=progress, **where)
