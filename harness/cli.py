@@ -7,6 +7,7 @@ Each command lives beside what it calls and is imported when it is used, so that
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -34,6 +35,7 @@ COMMANDS = {
 """Command name to the module that holds it (as `<name>_command`) and its one-line help."""
 
 _INTERRUPTED = 130
+_TERMINATED = 128 + signal.SIGTERM
 _UNREAD = 141  # as of a program that SIGPIPE ends
 
 
@@ -91,6 +93,8 @@ def _ending_in_order() -> Iterator[None]:
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich ends so, with code 1
             raise click.exceptions.Exit(_UNREAD) from None
+        if end.code == _TERMINATED:
+            click.echo("terminated", err=True)
         raise
     except OSError as error:
         from harness.output import OutputError, in_words  # noqa: PLC0415 - `--help` stays quick

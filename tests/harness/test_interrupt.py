@@ -179,6 +179,15 @@ def test_a_recording_can_be_resumed(tmp_path: Path, number: signal.Signals, expe
     assert [each.name for each in (tmp_path / "kept").iterdir()] == ["r.yaml.journal"]
 
 
+def test_a_command_that_is_terminated_says_so(tmp_path: Path) -> None:
+    """SIGTERM while the model is silent: a word, and the code that shells have for it."""
+    run = ["-m", "harness", "run", "slow_agents:agent", "q", "--model", "m", "--base-url", "{url}"]
+    with interrupted("model", tmp_path, run, signal.SIGTERM) as (code, out, err):
+        assert code == 143, err
+        assert "Traceback" not in out + err
+        assert err.splitlines()[-1] == "terminated"
+
+
 def test_ctrl_c_while_a_command_is_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that a command imports takes a while, too: the exit code is the same."""
     (tmp_path / "slow_to_load.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
