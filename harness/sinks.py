@@ -174,17 +174,26 @@ def close_within(seconds: float, *providers: TracerProvider | MeterProvider) -> 
 
 
 class LostReasons(logging.Handler):
-    """Keeps what the exporters say on the standard log, for one line at the end."""
+    """Keeps what the exporters say on the standard log, for one line at the end.
+
+    Attributes:
+        last: the last words about spans.
+        metrics: why metrics were lost; empty when none were.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.last = ""
+        self.last = self.metrics = ""
         self._logger = logging.getLogger("opentelemetry")
         self._propagate = self._logger.propagate
 
     def emit(self, record: logging.LogRecord) -> None:
         """Remember the last one, without secrets."""
-        self.last = name(record.getMessage())
+        words = name(record.getMessage())
+        if "metric" not in record.name:
+            self.last = words
+        elif record.levelno >= logging.ERROR:  # less is that it is tried again
+            self.metrics = words
 
     def __enter__(self) -> LostReasons:
         self._logger.addHandler(self)

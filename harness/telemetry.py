@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import format_trace_id
 
-from harness.content import Attribute, Capture, ContentMode
+from harness.content import Attribute, Capture, ContentMode, name
 from harness.forks import in_child
 from harness.observer import RunObserver, watched
 from harness.otel_env import (
@@ -171,7 +171,11 @@ def session(
             yield watch
         finally:
             close_within(CLOSING_SECONDS, provider, *([meters] if meters else []))
-            for line in watch.summary(reasons.last):
+            lines = watch.summary(reasons.last)
+            if reasons.metrics:
+                target = name(os.environ["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"])
+                lines.append(f"metrics: lost on the way to {target} ({reasons.metrics})")
+            for line in lines:
                 (say or _to_stderr)(line)
     lost = sum(each.lost for each in watch.deliveries)
     if require_export and lost:

@@ -80,7 +80,7 @@ def test_a_session_that_cannot_be_read_is_named(server: SessionServer, tmp_path:
     [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "wrong", 1),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:{port}", "unreachable", 3),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[", "unreachable", 3),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[", "wrong", 1),
     ],
 )
 def test_the_collector_that_the_environment_names_is_looked_at(

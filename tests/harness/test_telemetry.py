@@ -251,6 +251,10 @@ def test_none_turns_the_collector_of_the_environment_off(
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf"),
         ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json", "http/protobuf"),
         ("OTEL_TRACES_EXPORTER", "zipkin", "'otlp', 'console' or 'none'"),
+        ("OTEL_TRACES_SAMPLER", "nonsense", "'always_on', 'always_off'"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318", "like http://localhost:4318"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://x", "like http://localhost:4318"),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "localhost:4318", "like http://localhost:4318"),
     ],
 )
 def test_variables_that_cannot_be_followed_are_refused(
@@ -260,6 +264,34 @@ def test_variables_that_cannot_be_followed_are_refused(
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigError, match=f"{variable} expects .*{expected}.*{value}"):
         run_once(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zzz"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nope"),
+        ("OTEL_TRACES_SAMPLER_ARG", "half"),
+    ],
+)
+def test_variables_of_an_exporter_count_where_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """What an exporter would take wrongly, or tell in its own words, is refused in ours."""
+    monkeypatch.setenv(variable, value)
+    run_once(tmp_path)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", DEAD)
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
+    with pytest.raises(ConfigError, match=f"{variable} expects .*{value}"):
+        run_once(tmp_path)
+
+
+def test_metrics_that_were_lost_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The spans went to the file: this is about nothing else."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", f"{DEAD}/v1/metrics")
+    _, said = run_once(tmp_path)
+    assert len(said) == 2
+    assert said[1].startswith(f"metrics: lost on the way to {DEAD}/v1/metrics (Failed to export")
 
 
 @pytest.mark.parametrize(
