@@ -583,7 +583,7 @@ class TestWrongUse:
         [{"model": "qwen"}, {"retriever": [1]}, {"memory": "x"}, {"longterm": 1}, {"parser": dict},
          {"executor": {}}, {"clock": 5}, {"tools": search}, {"tools": 5}, {"top_k": "a"},
          {"top_k": 0}],
-        ids=str,
+        ids=lambda gears: next(iter(gears)),
     )  # fmt: skip
     def test_a_gear_that_does_not_fit_is_told_before_anything_runs(self, gears: Any) -> None:
         """By its name, and with what it has to be."""
