@@ -15,7 +15,6 @@ from harness.sessions.exchange import (
     canonical_json,
     canonical_url,
     json_body,
-    same_json,
     without_empty_defaults,
 )
 from harness.sessions.format import ToolDefinition
@@ -147,16 +146,12 @@ def compare_tools(old: Sequence[ToolDefinition], new: Sequence[ToolDefinition]) 
         found += _changed(
             "description", f"description of tool `{name}`", was.description, now.description, name
         )
-        if not same_json(was.parameters, now.parameters):
-            places = changed_paths(was.parameters, now.parameters)
-            found += _changed("schema", f"schema of tool `{name}`", *places, name)
+        places = changed_paths(was.parameters, now.parameters)
+        found += _changed("schema", f"schema of tool `{name}`", *places, name)
     for name, now in after.items():
         if name not in before:
             found.append(Difference("tool", f"tool `{name}` is new", None, now.description, name))
-    common = [name for name in before if name in after]
-    reordered = [name for name in after if name in before]
-    orders = ", ".join(common), ", ".join(reordered)
-    return [*found, *_changed("order", "order of the tools", *orders)]
+    return [*found, *_reordered(before, after)]
 
 
 def _without_tools(parts: Parts, tools: Sequence[ToolDefinition]) -> Parts:
@@ -177,6 +172,12 @@ def _changed(
     return [] if before == after else [Difference(kind, part, before, after, tool)]
 
 
+def _reordered(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
+    """The tools of both sides, by name, where their order is another one."""
+    before, after = [name for name in old if name in new], [name for name in new if name in old]
+    return _changed("order", "order of the tools", ", ".join(before), ", ".join(after))
+
+
 def _compare_bodies(old: str | None, new: str | None) -> Iterator[Difference]:
     """What differs in requests that are no chat; in JSON by its place."""
     was, now = json_body((old or "").encode()), json_body((new or "").encode())
@@ -195,10 +196,7 @@ def _compare_system(old: str, new: str, tools: Sequence[ToolDefinition]) -> Iter
         yield from _changed("tool_text", f"system text on tool `{name}`", before, after, name)
     for before, after in changed_lines(old_text, new_text):
         yield Difference("system", "system text", before, after)
-    common = [name for name in old_blocks if name in new_blocks]
-    reordered = [name for name in new_blocks if name in old_blocks]
-    orders = ", ".join(common), ", ".join(reordered)
-    yield from _changed("order", "order of the tools", *orders)
+    yield from _reordered(old_blocks, new_blocks)
 
 
 def _split_system(text: str, tools: Sequence[ToolDefinition]) -> tuple[str, dict[str, str]]:

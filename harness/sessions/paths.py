@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from agent_core.messages import JsonValue
-from harness.sessions.exchange import canonical_json
+from harness.sessions.exchange import canonical_json, same_json
 
 _Lines = Iterator[tuple[str | None, str | None]]
 
@@ -20,7 +20,7 @@ def changed_paths(old: JsonValue, new: JsonValue) -> tuple[str | None, str | Non
 
 
 def _lines(old: JsonValue, new: JsonValue, path: str) -> _Lines:
-    if canonical_json(old) == canonical_json(new):
+    if same_json(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*old, *new]):
