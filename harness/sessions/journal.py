@@ -18,8 +18,9 @@ from threading import Lock
 from typing import Any
 
 from agent_core.messages import JsonObject
+from harness.plain import counted
 from harness.sessions.cassette import exchange_of, interaction_of
-from harness.sessions.errors import SessionFormatError
+from harness.sessions.errors import SessionExists, SessionFormatError
 from harness.sessions.exchange import Exchange
 from harness.sessions.format import SessionFile, Take, TapedCall, TapedSearch
 from harness.sessions.storage import naming_file, open_locked, write_all
@@ -57,6 +58,15 @@ class Earlier:
         """How long the interrupted recording had lasted."""
         ends = [take.at + take.seconds for take, _ in self.takes.values()]
         return max([0.0, *ends, *(call.at for call in self.calls)])
+
+
+def interrupted(session: Path, earlier: Earlier) -> SessionExists:
+    """The error about a recording that did not end, where another one is to begin."""
+    return SessionExists(
+        f"an interrupted recording of {session.name!r} is there "
+        f"({counted(len(earlier.takes), 'request')}); "
+        "go on with --resume, or start again with --rewrite"
+    )
 
 
 def journal_path(session: Path) -> Path:

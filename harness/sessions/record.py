@@ -17,7 +17,7 @@ from harness.plain import counted
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.errors import NotReplaced, SessionError, SessionExists
 from harness.sessions.format import ModelSource, Session, SessionFile
-from harness.sessions.journal import Earlier, Journal
+from harness.sessions.journal import Earlier, Journal, interrupted
 from harness.sessions.plan import Plan, plan_of
 from harness.sessions.recording import Recording
 from harness.sessions.servers import Servers
@@ -152,11 +152,7 @@ def _take_up(journal: Journal, mode: Mode, path: Path) -> Earlier | None:
     if mode == "resume" and (earlier is None or not earlier.header):
         raise SessionError(f"no interrupted recording of {path.name!r}: nothing to resume")
     if mode == "new" and earlier is not None and earlier.has_work:
-        raise SessionExists(
-            f"an interrupted recording of {path.name!r} is there "
-            f"({counted(len(earlier.takes), 'request')}); "
-            "go on with --resume, or start again with --rewrite"
-        )
+        raise interrupted(path, earlier)
     if mode == "new":
         journal.restart()
     return earlier if mode == "resume" else None

@@ -13,14 +13,13 @@ import requests
 
 from agent_core.clock import SystemClock
 from agent_core.models.address import is_loopback
-from harness.plain import counted
 from harness.sessions.cassette import render_session
 from harness.sessions.clocks import RecordingClock
 from harness.sessions.conversion import api_of
 from harness.sessions.errors import SessionError, SessionExists
 from harness.sessions.exchange import Exchange, json_body, request_of
 from harness.sessions.format import ModelSource, Provenance, SessionFile, Take, Traffic
-from harness.sessions.journal import Earlier, Journal
+from harness.sessions.journal import Earlier, Journal, interrupted
 from harness.sessions.player import Player
 from harness.sessions.recorder import Recorder, recording_session
 from harness.sessions.sources import server_facts
@@ -106,11 +105,7 @@ class TrafficTape:
         if mode == "resume" and earlier.takes:
             return earlier
         if earlier.has_work:
-            raise SessionExists(
-                f"an interrupted recording of {self.path.name!r} is there "
-                f"({counted(len(earlier.takes), 'request')}); "
-                "go on with --resume, or start again with --rewrite"
-            )
+            raise interrupted(self.path, earlier)
         if self.path.exists() and mode != "rewrite":
             raise SessionExists(
                 f"{self.path} exists; record it again with --rewrite, or choose a name"
