@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -354,6 +355,29 @@ def test_request_for_a_summary_comes_before_the_next_step() -> None:
     judgement = verdict(rehearsal, "429")
     rehearsal.close()
     assert judgement.verdict == "recovered"
+
+
+class _Ringing(_Other):
+    """Lets the alarm of the trial ring while the model is asked, as often as `rings` says."""
+
+    rings = 0
+
+    def chat(self, *args: Any, **how: Any) -> Reply:
+        for _ in range(_Ringing.rings):
+            signal.raise_signal(signal.SIGALRM)
+        _Ringing.rings = 0
+        reply: Reply = self._model.chat(*args, **how)
+        return reply
+
+
+def test_a_machine_that_stood_still_is_no_hang(recorded: Path) -> None:
+    """It rings once when it wakes up, however long that was; what hangs hears a second ring."""
+    rehearsal = rehearsal_of(recorded, lambda model, **how: assistant(_Ringing(model), **how))
+    _Ringing.rings = 1
+    assert verdict(rehearsal, "500").verdict == "recovered"
+    _Ringing.rings = 2
+    assert verdict(rehearsal, "500").kind == "hang"
+    rehearsal.close()
 
 
 def test_session_that_does_not_replay_is_not_swept(recorded: Path) -> None:
