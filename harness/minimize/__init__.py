@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.minimize.failure import Failure, failure_of
 from harness.minimize.output import write
 from harness.minimize.shrink import Minimized, NothingToMinimize, minimize
+from harness.plain import visible
 from harness.sessions.cassette import load_session
 from harness.sessions.sources import named_factory
 
@@ -39,4 +40,4 @@ def assert_mended(
     factory = named_factory(agent)
     failure = failure_of(load_session(session), factory, check=check, rule=rule)
     if failure is not None:
-        raise AssertionError(failure.in_words())
+        raise AssertionError(visible(failure.in_words()))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_core.messages import Actions, JsonObject, RunResult, Usage
-from harness.plain import counted
+from harness.plain import counted, visible
 from harness.sessions.cassette import load_session
 from harness.sessions.conversion import reply_of, server_seconds
 from harness.sessions.exchange import canonical_json
@@ -123,7 +123,7 @@ def assert_trajectory(
     problem = problem or next(_over_budget(seen, max_steps, max_tokens, max_seconds), None)
     if problem is not None:
         made = ", ".join(f"{tool}({canonical_json(given):.{_SHOWN}})" for tool, given in seen.calls)
-        raise TrajectoryMismatch(f"{problem}\ncalls were: {made or 'none'}")
+        raise TrajectoryMismatch(visible(f"{problem}\ncalls were: {made or 'none'}"))
 
 
 @dataclass(frozen=True, slots=True)

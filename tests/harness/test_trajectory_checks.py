@@ -10,7 +10,7 @@ import pytest
 from agent_core.messages import RunResult
 from harness.sessions.checks import Call, TrajectoryMismatch, assert_trajectory, containing
 from harness.sessions.record import Recorded
-from tests.harness.sessions_support import three_steps
+from tests.harness.sessions_support import ollama_reply, record_scripted, three_steps
 
 WEATHER = Call("get_weather", {"city": "Lisbon"})
 SUM = Call("calculator", {"expression": "2 + 3"})
@@ -91,3 +91,16 @@ def test_matchers_share_out_the_calls(recorded: Recorded) -> None:
         assert_trajectory(recorded.results[0], calls=[anything, WEATHER], order="subset")
     loose = Call("calculator", lambda given: True)
     assert_trajectory(recorded.results[0], calls=[loose, WEATHER], order="any_order")
+
+
+def test_what_a_model_called_steers_no_terminal_and_no_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message stands in the log of whoever runs the test."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    answer = "\x1b[2J##[add-mask]x"
+    path = record_scripted(tmp_path / "s.yaml", ollama_reply(f"Final Answer: {answer}")).path
+    with pytest.raises(TrajectoryMismatch) as failed:
+        assert_trajectory(path, answer=containing("5"))
+    assert "\x1b" not in str(failed.value)
+    assert "# #[add-mask]x" in str(failed.value)
