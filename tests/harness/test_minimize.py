@@ -114,7 +114,7 @@ def test_red_with_the_defect_green_without(
     long: Path, factory: Factory, steps: int, error: str
 ) -> None:
     """The small session fails the same way, and replays once the agent is mended."""
-    result = minimize(load_session(long), factory)
+    result = minimize(load_session(long), factory, seconds=AGES)
     assert result.failure.error == error
     assert len(steps_of(result.file)) == steps
     small = again(result.file)
@@ -190,8 +190,9 @@ def test_check_that_says_false(long: Path) -> None:
 
 def test_marked_as_derived(long: Path) -> None:
     """It says from which session it was made, and how; twice minimized, both."""
-    once = minimize(load_session(long), support.ends_early, name="long")
-    twice = minimize(again(once.file), support.ends_early, name="long-min")
+    agent = support.ends_early
+    once = minimize(load_session(long), agent, name="long", seconds=AGES)
+    twice = minimize(again(once.file), agent, name="long-min", seconds=AGES)
     assert once.file.provenance.derived is not None
     assert "from session long: 12 steps to 1" in once.file.provenance.derived
     assert "decision, actions → final_answer" in once.file.provenance.derived
