@@ -185,13 +185,13 @@ def serve_session(
             with server:
                 yield server
         except Exception as error:  # the agent failed: a refused request may be why
-            for line in testing.told_of(server, path):
+            for line in testing.told_of(server, path, **how):
                 error.add_note(line)
             raise
         if records:
             done.add((path, True))
             return
-        if lines := testing.told_of(server, path):
+        if lines := testing.told_of(server, path, **how):
             lines = ["the agent sent other requests:", *lines, _told_mode(config)]
             raise SessionChanged("\n".join(lines))
         with _in_words("accept what was sent for", path, OSError):

@@ -132,7 +132,8 @@ def server_for_test(
     Args:
         records: a proxy before the server of `$OLLAMA_HOST`; else a server of its session, which
             with the mode `accept` takes over what is changed. With faults, or requests that may
-            come again, what is sent is not what would be recorded: that is judged as ever.
+            come again, what is sent is not what would be recorded: that is judged as ever. So is
+            a session of an agent of ours, which has a trajectory to lose.
         how: arguments of `serve`.
 
     Raises:
@@ -140,17 +141,23 @@ def server_for_test(
         SessionError, ConfigError: there is nothing to serve, or not in this way.
     """
     if records:
+        if path.exists() and _is_ours(path):
+            raise SessionError(f"it has an agent of ours; {_way_of_ours(path)}")
         register_environment(os.environ)
         source = resolved(ModelSource(name=path.stem))
         reachable(source)
         return RecordingProxy(source.base_url or "", path.parent, path.stem, mode="rewrite")
-    if mode == "accept" and not (how.get("faults") or how.get("repeat")):
+    if mode == "accept" and _can_accept(path, **how):
         return AcceptingServer(path, **how)
     return serve([path], **how)
 
 
-def told_of(server: SessionServer | RecordingProxy, path: Path) -> list[str]:
-    """What is wrong with what an agent sent, and the way on; of a proxy what it leaves behind."""
+def told_of(server: SessionServer | RecordingProxy, path: Path, **how: Any) -> list[str]:
+    """What is wrong with what an agent sent, and the way on; of a proxy what it leaves behind.
+
+    Args:
+        how: the server's own arguments.
+    """
     if isinstance(server, RecordingProxy):
         return left_behind(path)
     verdict = server.verdict()
@@ -160,8 +167,11 @@ def told_of(server: SessionServer | RecordingProxy, path: Path) -> list[str]:
     if isinstance(server, AcceptingServer):
         ways = map(visible, server.drift().in_words())
         return [*ways, *lines, f"this cannot be accepted: {_REWRITE}"]
-    can_accept = any(each.drift is not None for each in verdict.refused)
-    return [*lines, f"if this is meant: {f'{_ACCEPT}; ' if can_accept else ''}{_REWRITE}"]
+    if _is_ours(path):
+        return [*lines, f"if this is meant: {_way_of_ours(path)}"]
+    has_drift = any(each.drift is not None for each in verdict.refused)
+    accept = f"{_ACCEPT}; " if has_drift and _can_accept(path, **how) else ""
+    return [*lines, f"if this is meant: {accept}{_REWRITE}"]
 
 
 def accepted(server: SessionServer | RecordingProxy) -> tuple[str, ...]:
@@ -186,6 +196,21 @@ def left_behind(path: Path) -> list[str]:
         f"{journal} is left of a recording that did not end, and no session was written; "
         "--agentrig-record=once begins anew, `agentrig record … --resume` goes on"
     ]
+
+
+def _is_ours(path: Path) -> bool:
+    with suppress(SessionError, OSError):  # damaged: whoever serves it says so
+        return load_session(path).session is not None
+    return False
+
+
+def _way_of_ours(path: Path) -> str:
+    return f"agentrig replay {_quoted(str(path))} takes --accept CAUSE, offline, and --rewrite"
+
+
+def _can_accept(path: Path, **how: Any) -> bool:
+    """Whether what is sent to a server of this session could have been recorded in its place."""
+    return not (how.get("faults") or how.get("repeat") or _is_ours(path))
 
 
 def _to_record(path: Path, marker: Mapping[str, Any], allow: Sequence[str]) -> tuple[Plan, Factory]:

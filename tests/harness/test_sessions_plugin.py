@@ -370,6 +370,42 @@ def test_what_another_agent_says_now_is_accepted_offline(
     ]
 
 
+SERVED_OURS = """
+import json
+import pytest
+import requests
+from harness.sessions.cassette import load_session
+
+
+@pytest.mark.parametrize("words", ["", "More."])
+def test_another_client(serve_session, words):
+    recorded = [each.request for each in load_session("cassettes/ours.yaml").exchanges]
+    with serve_session("ours") as server, requests.Session() as http:
+        http.trust_env = False
+        for each in recorded:
+            if each.method == "POST":
+                body = json.loads(each.body)
+                body["messages"][0]["content"] += words
+                http.post(server.url + "/api/chat", json=body, timeout=10)
+"""
+
+
+@pytest.mark.parametrize("mode", ["none", "accept", "rewrite"])
+def test_a_session_of_ours_that_is_served_stays_ours(
+    pytester: pytest.Pytester, recorded: Path, live: FaultServer, mode: str
+) -> None:
+    """Another client may use it; whatever the mode, it keeps its agent and its trajectory."""
+    ours = pytester.mkdir("cassettes") / "ours.yaml"
+    shutil.copy(recorded, ours)
+    pytester.makepyfile(test_it=SERVED_OURS)
+    counts, output = run_here(pytester, "test_it.py", f"--agentrig-record={mode}")
+    assert counts == ({"failed": 2} if mode == "rewrite" else {"passed": 1, "failed": 1})
+    assert "ours.yaml takes --accept CAUSE, offline, and --rewrite" in output
+    assert "pytest --agentrig-record" not in output
+    assert ours.read_bytes() == recorded.read_bytes()
+    assert asked(live) == 0
+
+
 def test_what_cannot_be_accepted_after_all_is_told_in_words(
     pytester: pytest.Pytester, live: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
