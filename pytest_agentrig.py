@@ -89,7 +89,7 @@ def pytest_runtest_makereport(
         report.longrepr = str(call.excinfo.value)
     kept = item.stash.get(_TRACES, None)
     if report.failed and kept:
-        from harness.sessions.testing import show_failed  # noqa: PLC0415 - only when it is used
+        from harness.sessions.failed import show_failed  # noqa: PLC0415 - only when it is used
 
         name = re.sub(r"[^\w.\-]+", "-", item.nodeid).strip("-")[-120:]
         output = item.config.rootpath / _FAILED / f"{name}.html"
@@ -337,7 +337,7 @@ def _replayed(item: pytest.Item, path: Path, **how: Any) -> Report:
     how.setdefault("allow", item.config.getini("agentrig_allow"))
 
     def again() -> list[Trace]:
-        from harness.sessions.testing import traced_replay  # noqa: PLC0415 - only when it is red
+        from harness.sessions.failed import traced_replay  # noqa: PLC0415 - only when it is red
 
         return traced_replay(path, **how)
 
@@ -347,7 +347,7 @@ def _replayed(item: pytest.Item, path: Path, **how: Any) -> Report:
     except SessionError as error:
         _fail(_advice(error))
     if not report.ok:
-        from harness.sessions.testing import drift_report, way_on  # noqa: PLC0415 - only when red
+        from harness.sessions.failed import drift_report, way_on  # noqa: PLC0415 - only when red
 
         lines = [drift_report(report), *way_on(report, how.get("factory")), _told_mode(item.config)]
         raise SessionChanged("\n".join(lines))

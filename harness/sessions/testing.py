@@ -1,8 +1,7 @@
-"""Sessions in tests, apart from pytest: record them, and show where one went wrong."""
+"""Sessions in tests, apart from pytest: record them, and serve them to other agents."""
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shlex
@@ -13,13 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from rich.console import Console
 
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject, Language, Protocol
 from harness.plain import one_line
-from harness.redact import redactor, register_environment
-from harness.sessions.accept import acceptable
+from harness.redact import register_environment
 from harness.sessions.accepting import AcceptingServer
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionBusy, SessionError, SessionExists
@@ -28,32 +25,23 @@ from harness.sessions.journal import journal_path
 from harness.sessions.plan import Plan, plan_of
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.record import record
-from harness.sessions.replay import replay
 from harness.sessions.serve import SessionServer, serve
 from harness.sessions.servers import Servers
-from harness.sessions.session_report import Report
-from harness.sessions.show import show_report, visible
+from harness.sessions.show import visible
 from harness.sessions.sources import (
-    ALWAYS_ALLOWED,
     Factory,
     allowed_factory,
     named_factory,
     reachable,
     resolved,
 )
-from harness.trace.html import page
-from harness.trace.memory import MemoryTraces
-from harness.trace.spans import Trace
-from harness.trace.tree import print_trace
 
 RecordMode = Literal["none", "once", "rewrite", "accept"]
+REWRITE = "pytest --agentrig-record=rewrite asks the live server and records it again"
 
 _ACCEPT = "pytest --agentrig-record=accept takes it over, offline"
-_REWRITE = "pytest --agentrig-record=rewrite asks the live server and records it again"
-_NEEDS_NO_WORD = tuple(f"{each}." for each in ALWAYS_ALLOWED)
 _PATIENCE = 600.0  # seconds that another worker may take to record the same session
 _POLL = 0.5
-_WIDTH, _UNBROKEN = 120, 100_000
 
 
 def plan_of_marker(
@@ -166,12 +154,12 @@ def told_of(server: SessionServer | RecordingProxy, path: Path, **how: Any) -> l
     lines = list(map(visible, verdict.in_words()))
     if isinstance(server, AcceptingServer):
         ways = map(visible, server.drift().in_words())
-        return [*ways, *lines, f"this cannot be accepted: {_REWRITE}"]
+        return [*ways, *lines, f"this cannot be accepted: {REWRITE}"]
     if _is_ours(path):
         return [*lines, f"if this is meant: {_way_of_ours(path)}"]
     has_drift = any(each.drift is not None for each in verdict.refused)
     accept = f"{_ACCEPT}; " if has_drift and _can_accept(path, **how) else ""
-    return [*lines, f"if this is meant: {accept}{_REWRITE}"]
+    return [*lines, f"if this is meant: {accept}{REWRITE}"]
 
 
 def accepted(server: SessionServer | RecordingProxy) -> tuple[str, ...]:
@@ -198,6 +186,12 @@ def left_behind(path: Path) -> list[str]:
     ]
 
 
+def quoted(text: str) -> str:
+    """One argument, for shells of either kind as long as there is nothing special in it."""
+    is_plain = re.fullmatch(r"[\w ./:,()+-]+", text) is not None
+    return f'"{text}"' if is_plain and " " in text else shlex.quote(text)
+
+
 def _is_ours(path: Path) -> bool:
     with suppress(SessionError, OSError):  # damaged: whoever serves it says so
         return load_session(path).session is not None
@@ -205,7 +199,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _way_of_ours(path: Path) -> str:
-    return f"agentrig replay {_quoted(str(path))} takes --accept CAUSE, offline, and --rewrite"
+    return f"agentrig replay {quoted(str(path))} takes --accept CAUSE, offline, and --rewrite"
 
 
 def _can_accept(path: Path, **how: Any) -> bool:
@@ -227,78 +221,3 @@ def _to_record(path: Path, marker: Mapping[str, Any], allow: Sequence[str]) -> t
             "`agentrig(session, factory=…, questions=…, model=…)`"
         )
     return plan_of(session), allowed_factory(session.agent.factory, allow)
-
-
-def traced_replay(session: Path, **how: Any) -> list[Trace]:
-    """The traces of a replay that was red, from doing it once more; those of a crash too."""
-    memory = MemoryTraces(replayed=True)
-    with suppress(Exception):  # it failed before, and that is what is being reported
-        replay(session, observers=[memory.observer], **how)
-    return memory.traces()
-
-
-def drift_report(report: Report) -> str:
-    """What a replay found, with what was there before and is now; the first line says most."""
-    text = io.StringIO()
-    show_report(Console(file=text, width=_UNBROKEN, highlight=False), report)
-    _, *lines = text.getvalue().splitlines()
-    return f"session {report.name} changed: " + "\n".join(line[4:] for line in lines)
-
-
-def way_on(report: Report, factory: Factory | str | None) -> list[str]:
-    """How a change that is meant becomes what is expected.
-
-    Args:
-        factory: the agent's, where it is not the session's own.
-    """
-    agent = factory if factory is None or isinstance(factory, str) else _name_of(factory)
-    causes = acceptable(report)
-    if report.path is None or agent == "" or not causes:
-        return [f"if this is meant: {_REWRITE}"]
-    options = [f"--agent {agent}"] if agent else _allowed(report.path)
-    options += [f"--accept {_quoted(each)}" for each in causes]
-    path = str(report.path)
-    with suppress(ValueError):  # on another drive
-        path = os.path.relpath(path)
-    return [f"if this is meant: agentrig replay {_quoted(path)} {' '.join(options)}"]
-
-
-def show_failed(traces: Sequence[Trace], output: Path, failure: str) -> str:
-    """The last trace as a tree, for a terminal without colours; its page is written.
-
-    Args:
-        failure: what the test says; its first line stands on the page.
-    """
-    if not traces:
-        return "no agent ran, so there is no trace"
-    text = io.StringIO()
-    if len(traces) > 1:
-        text.write(f"the last of {len(traces)} runs:\n")
-    print_trace(traces[-1], Console(file=text, width=_WIDTH, highlight=False))
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        trouble = redactor.text(failure.partition("\n")[0])
-        output.write_text(page(traces[-1], trouble=trouble), encoding="utf-8")
-        text.write(f"page: {output}")
-    except OSError as error:
-        text.write(f"no page: {one_line(redactor.text(str(error)))}")
-    return text.getvalue()
-
-
-def _name_of(factory: Factory) -> str:
-    """`module:function`, empty for a function that cannot be found by its name."""
-    name = getattr(factory, "__qualname__", "")
-    return f"{factory.__module__}:{name}" if name.isidentifier() else ""
-
-
-def _allowed(path: Path) -> list[str]:
-    """The option without which the command would refuse the session's own agent."""
-    session = load_session(path).session
-    module = "" if session is None else session.agent.factory.partition(":")[0]
-    return [] if f"{module}.".startswith(_NEEDS_NO_WORD) else [f"--allow {module}"]
-
-
-def _quoted(text: str) -> str:
-    """One argument, for shells of either kind as long as there is nothing special in it."""
-    is_plain = re.fullmatch(r"[\w ./:,()+-]+", text) is not None
-    return f'"{text}"' if is_plain and " " in text else shlex.quote(text)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 # What pytest imports in this process is forgotten after each run, and numpy loads only once.
 import harness.demo.agents  # noqa: F401
-import harness.sessions.testing  # noqa: F401
+import harness.sessions.failed  # noqa: F401
 from harness.cli import main
 from harness.faults import FaultServer, Received, Response
 from harness.sessions.cassette import load_session
