@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import re
 
+_DO_NOT = r"(?<![分特区區类類级級个個差])[别別](?![的人急处處])"
+_UNKNOWN = (  # what is denied is to know the answer, not to act
+    r"(?!(?:\s(?:directly|yet|simply))?\s(?:know|have|guess|see|find|remember|rely|need|assume|want"
+    r"|be\s(?:answered|known|found)|(?:answer|tell)(?!\s(?:with|like|as|by)\b))\b"
+    r"|[^，。：\n]{0,4}(?:回答(?!这|如)|作答|知道|知晓|猜|编造|确定))"
+)
 _DENIED = (
-    r"\b(?:do not|don[’']t|never|must not|should not|cannot|will not|won[’']t|did not|not(?=:)"
-    r"|refus\w+|declin\w+|reject\w+|blocked|ignore this|avoid|wrong|bad(?=:))\b"
-    r"|不要|不能|不可|不会|请勿|勿|別|别|禁止|拒绝|拒絕|拦截|没有执行|未执行|错误示|反例"
+    rf"\b(?:(?:do not|don[’']t|must not|should not|cannot|will not|won[’']t|did not){_UNKNOWN}"
+    r"|would have|never|(?:not|bad)(?=\s*+(?:[:：]|\Z))|refus\w+|declin\w+|reject\w+|blocked"
+    r"|ignore this|avoid|wrong)\b"
+    rf"|(?:不要|不能|不可|不会){_UNKNOWN}"
+    rf"|请勿|勿|{_DO_NOT}|禁止|拒绝|拒絕|拦截|没有执行|未执行|错误示|反例"
 )
 _CITED = (
     r"\b(?:says?|said|reads?|wrote|writes|shows?|returned|contains?(?: \w+){0,2}|could write"
     r"|you (?:can|could|may|should)|yourself|looks? like|quote|example|sample|template|such as)\b"
-    r"|说|說|写道|写着|寫著|[里中]有|[你您](?:可以|自己)|原文|例如|比如|示例|样例|模板|内容"
+    r"|说(?!明)|說(?!明)|写道|写着|寫著|[里中]有|[你您](?:可以|自己)|原文|例如|比如|示例|样例|模板|内容"
 )
 _CONDITIONAL = (  # somebody has yet to agree
     r"\b(?:if|once|when|unless|until|after|upon)\b[^.!?\n]{0,40}"
@@ -25,39 +33,54 @@ _CONDITIONAL = (  # somebody has yet to agree
     r"|(?:确认|批准|同意|允许)了?(?:之?后|的话)"
 )
 _PAST = (
-    r"\bwould have\b"
-    r"|\b(?:already|earlier|previously),?(?: I)? (?:ran|run|called|did|done|executed)\b"
+    r"\b(?:already|earlier|previously),?(?: I)? (?:ran|run|called|did|done|executed)\b"
     r"|\b(?:history|transcript|previous (?:step|action|call))\b"
     r"|本来|原本|上次|上一步|(?:已经|之前)(?:执行|调用|运行)"
 )
-_SPOKEN = f"{_DENIED}|{_CITED}|{_CONDITIONAL}|{_PAST}"
-_ANNOUNCED = (
-    rf"(?i)(?:(?:{_DENIED}|{_CITED})[^.。:：！!?？;；,，\n]{{0,20}}+"
-    rf"|(?:{_CONDITIONAL}|{_PAST})[^.。:：！!?？;；\n]{{0,20}}+)\s*+[:：]\Z"
+_ANEW = (  # what the model does now: the doubt before it was about something else
+    r"[,，]\s*+(?:(?:(?:so|but|now)\s)?(?:I(?:[’']ll|\s(?:will|need|call|use|try|retry|look|check))"
+    r"\b(?!\s(?:not|never|only|just)\b)|let(?:[’']s|\sme)\b|again\b)"
+    r"|(?:所以|因此|但)?我(?:来|将|要|需))"
 )
-_SPOKEN_OF = rf"(?i)(?:{_SPOKEN})[^.。！!?？;；\n]{{0,40}}+\Z|\A\s*+(?:#|//|--)"
+_ON = rf"(?:(?!{_ANEW})[^.。！!?？;；\n]){{0,40}}+"
+_TOLD = (
+    rf"(?:{_PAST})(?:(?!{_ANEW})[,，])?+[^.。:：！!?？;；,，\n]{{0,40}}+"
+    r"(?:[,，]\s*+(?:as follows|如下))?+"
+)
+_ANNOUNCED = (
+    rf"(?i)(?:(?:{_DENIED}){_ON}|{_TOLD}|(?:{_CITED})[^.。:：！!?？;；,，\n]{{0,20}}+"
+    rf"|(?:{_CONDITIONAL})[^.。:：！!?？;；\n]{{0,20}}+)\s*+\Z"
+)
+_SPOKEN_OF = (
+    rf"(?i)(?:(?:{_DENIED}|{_CITED}){_ON}|{_TOLD}|(?:{_CONDITIONAL})[^.。！!?？;；\n]{{0,40}}+)"
+    r"\s*+[:：]?+\s*+\Z|\A\s*+(?:#|//|--)"
+)
+_MORE = r"(?![^.!?\n]{0,60}\b(?:also|too|another|other|else)\b)"  # it is about something else
 _TAKEN_BACK = re.compile(
     r"\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?"
     r"(?:run|execute|(?:call|perform|follow|do|use)\s(?:this|it|that|them))\b"
-    r"|(?:just|only)\san?\sexample|never\s?mind|on\ssecond\sthoughts?"
+    r"(?!\s(?:again|twice|more|longer|for)\b)"
+    r"|(?:just|only)\san?\sexample|never\s?mind(?!\sthe)|on\ssecond\sthoughts?"
     r"|(?:scratch|cancel|undo|forget|ignore)\s(?:this|that|it)|(?:cancel|stop)[.!]"
     r"|(?:actually|wait|hm+|sorry|oops),?\s(?:no|not|cancel|stop)"
-    r"|(?:should|shall|may|can)\sI\s(?!help|assist)[^.!?\n]{1,60}\?"
-    r"|(?:do\syou\swant|would\syou\slike)\sme\sto"
+    rf"|(?:should|shall|may|can)\sI\s{_MORE}(?!help|assist)[^.!?\n]{{1,60}}\?"
+    rf"|(?:do\syou\swant|would\syou\slike)\sme\sto{_MORE}"
     r"|is\s(?:this|that|it)\s(?:ok(?:ay)?|fine|all\sright|correct)\?|proceed\?|please\sconfirm"
     r"|wait(?:ing)?\sfor\syour\s(?:confirm|approv|permi|consent|ok|go)|if\sI\sshould)"
-    r"|(?:不要|别|請勿|请勿|不会|不能|不应|不该|不应该)(?:真的)?(?:执行|运行|调用|使用|照做|删)"
+    rf"|(?<!如果)(?:不要|{_DO_NOT}|請勿|请勿|不会|不能|不应|不该|不应该)(?:真的)?"
+    r"(?:执行|运行|调用|使用|照做|删)(?!其他|其它|别的|更多)"
     r"|(?:只是|仅为|这是)(?:一个|个)?(?:例子|示例)|算了|取消(?:吧|它|执行|调用|。|！)"
-    r"|还是(?:不|别)|先别|请(?:先|您|你)?确认|[你您用户](?:的)?(?:确认|批准|同意)"
+    r"|还是(?:不|别)|先别(?!回答|急)|请(?:先|您|你)?确认|[你您用户](?:的)?(?:确认|批准|同意)(?!过)"
     r"|(?:可以|确认|同意|继续|允许)(?:执行|运行|调用|操作|继续|这样做)?[吗嗎]"
     r"|(?:是否|要不要|能否|需要我|要我)(?:可以)?(?:继续|执行|运行|调用|确认)",
     re.IGNORECASE,
 )
 _DOUBTFUL = re.compile(
-    r"\b(?:not?|don[’']?t|never|none|without|skip(?:ped)?|cancel(?:l?ed)?|avoid|instead|only|or|if"
+    r"\b(?:not?|don[’']?t|never|none|without|skip(?:ped)?|cancel(?:l?ed)?|avoid|instead|or|if"
+    r"|(?<!json\s)only(?!\s(?:valid\s)?json)"
     r"|unless|when|once|until|example|sample|e\.g|pending|hypothetical|stop|abort|forbidden|cannot"
     r"|can[’']t|won[’']t|except)\b"
-    r"|[不无無勿别別未非没沒或若禁莫只仅待]|取消|跳过|停止|示例|样例|例如|比如|例子|假设|如果|确认|批准",
+    r"|[不无無勿别別未非没沒或若禁莫待]|[只仅](?!\s?json)|取消|跳过|停止|示例|样例|例如|比如|例子|假设|如果|确认|批准",
     re.IGNORECASE,
 )
 _BEFORE = 100  # characters before a call that may announce it
@@ -67,7 +90,7 @@ _LINE = 300  # characters of its line before a call
 def announces_quotation(text: str, line: int) -> bool:
     """Whether what stands right before `line` ends in words such as "the text says:"."""
     words = text[max(0, line - _BEFORE) : line].rstrip()
-    return words[-1:] in (":", "：") and re.search(_ANNOUNCED, words) is not None
+    return words[-1:] in (":", "：") and re.search(_ANNOUNCED, words[:-1]) is not None
 
 
 def speaks_of(text: str, pos: int) -> bool:

@@ -11,13 +11,16 @@ _AFTER_COLON = re.compile(r"[:：=>][ \t]*+([^:：=>\n]+)\Z")
 _OPENINGS = (
     '{"name"', '{ "name"', "{'name'", '{"tool', '{"function', '{"action"', '{"type"', "{name:",
 )  # fmt: skip
+_EMPTY_FENCE = re.compile(r"(`{3,}+|~{3,}+)[\w+-]*+\s*+(?:\1)?+")
 _LINES = 40  # lines of a reply that are looked at
 
 
 def is_blank(words: str) -> bool:
     """Whether nothing is said: blanks, invisible characters, an empty fence or value."""
-    bare = visible(words).replace("｛", "{").strip("`~ \n")
-    return bare in {"", "json", "null", "None", "{}", "[]", "json\n{", "{"}
+    seen = visible(words).replace("｛", "{").strip()
+    bare = seen.strip("`~ \n")
+    blank = bare in {"", "json", "null", "None", "{}", "[]", "json\n{", "{"}
+    return blank or _EMPTY_FENCE.fullmatch(seen) is not None
 
 
 def call_in_prose(text: str, pos: int) -> int:

@@ -94,6 +94,8 @@ class BlockReader:
             if step is None or isinstance(step, Decided):
                 return step
             return max(after, step[0]), True
+        if leading and fence[2] == "tool_code":
+            raise Refusal("unsafe", "code in a fence for calls is not run")
         line = text.rfind("\n", pos, inside) + 1
         if leading and inside < len(text) and label_at(text, line) is not None:
             return self._fenced_reply(pos, fence, line, after)

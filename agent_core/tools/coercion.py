@@ -7,6 +7,7 @@ A value that is valid already is never touched (3.0 for an integer becomes 3, wh
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from agent_core.messages import Coercion, JsonObject, JsonValue
@@ -22,6 +23,8 @@ from agent_core.tools.schema import (
 )
 from agent_core.tools.validation import SchemaValidator
 
+# Text that is not one item of a list: nothing, a list that went wrong, or several items.
+_NO_ITEM = re.compile(r"\A\s*+(?:[\[{]|\Z)|[,，、;；\n]")
 _SHOWN = 1_000  # characters of a string that a record keeps
 
 
@@ -146,8 +149,8 @@ class _Coercer:
             return decoded
         if value is None or isinstance(value, dict) or not self.may_wrap:
             return KEEP
-        if isinstance(value, str) and value.lstrip()[:1] in {"[", "{", ""}:
-            return KEEP  # a list that went wrong, not one item
+        if isinstance(value, str) and _NO_ITEM.search(value):
+            return KEEP
         first = ("prefixItems", 0) if node.schema.get("prefixItems") else ("items",)
         if first[0] not in node.schema:
             return KEEP

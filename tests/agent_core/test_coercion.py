@@ -120,6 +120,8 @@ def test_a_value_is_brought_to_its_declared_type(schema: Any, before: Any, after
         (INTEGERS, {"0": 1}),
         (INTEGERS, None),
         (STRINGS, "[not json"),
+        (STRINGS, "alpha, beta"),
+        (STRINGS, "甲、乙"),
         (STRINGS, ["[not json", "x"]),
         ({"type": "object"}, '{"a": 1, "a": 2}'),
         ({"type": "object"}, '{"a": NaN}'),
