@@ -136,17 +136,12 @@ def replay_command(
         how |= {"factory": agent, "allow": allow}
         wanted = otlp or content or log or require_export
         traced_replays = traced(otlp, content, log, require_export, replayed=True)
-        watching = traced_replays if wanted else nullcontext()
-        with watching as watch:
+        with traced_replays if wanted else nullcontext() as watch:
             seen = {"observers": [watch.observer], "traces": watch.take_traces} if watch else {}
             reports, unjudged = replay_all(progress(files, "replaying"), **how, **seen)
         if accepted:
             reports = accept(reports, accepted, SystemClock(), **how)
-        pages: dict[Path, list[str]] = {}
-        if html_file is not None:
-            with naming("--html", html_file):
-                beside = is_replaceable(html_file)  # a device or a pipe has no place beside it
-            pages = _trace_pages(reports, html_file, how) if beside else {}
+        pages = {} if html_file is None else _trace_pages(reports, html_file, how)
         report = suite_report(reports, unjudged, shard=shard, suite=suite, traces=pages)
         if html_file is not None:
             from harness.sessions.report_page import report_page  # noqa: PLC0415 - slow to load
@@ -191,6 +186,9 @@ def _trace_pages(
     from harness.trace.html import page  # noqa: PLC0415 - OpenTelemetry takes a while to load
     from harness.trace.memory import MemoryTraces  # noqa: PLC0415
 
+    with naming("--html", html_file):
+        if not is_replaceable(html_file):  # a device or a pipe has no place beside it
+            return {}
     folder = html_file.with_name(f"{html_file.stem}-traces")
     with naming("--html", folder):
         folder.mkdir(parents=True, exist_ok=True)
