@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_core.gears import Clock
 from harness.sessions.cassette import load_session, request_block
-from harness.sessions.drift import Cause
+from harness.sessions.drift import Cause, Drift
 from harness.sessions.errors import SessionError
 from harness.sessions.exchange import Exchange, Request
 from harness.sessions.format import Acceptance, Provenance, SessionFile, Take, Traffic
@@ -44,7 +44,7 @@ def accept(
         SessionBusy: someone else is writing a session.
     """
     names = {_plain(each) for each in wanted}
-    found = {_plain(each.part): each.part for report in reports for each in _causes(report)}
+    found = {_plain(each.part): each.part for report in reports for each in causes_of(report.drift)}
     missing = [each for each in wanted if _plain(each) not in found]
     if missing:
         raise SessionError(
@@ -72,7 +72,7 @@ def _there(causes: Collection[str], reports: Sequence[Report]) -> Iterator[str]:
 
 
 def _accept(report: Report, names: set[str], clock: Clock, how: Mapping[str, Any]) -> Report:
-    named = tuple(each.part for each in _causes(report) if _plain(each.part) in names)
+    named = tuple(each.part for each in causes_of(report.drift) if _plain(each.part) in names)
     if not named or report.path is None:
         return report
     withheld = tuple(dict.fromkeys(_others(report, names)))
@@ -114,7 +114,7 @@ def _with_requests(file: SessionFile, report: Report, note: Acceptance) -> Sessi
 
 def acceptable(report: Report) -> list[str]:
     """The causes that could be accepted by name; none if anything else has changed, too."""
-    parts = [each.part.replace("`", "") for each in _causes(report)]
+    parts = [each.part.replace("`", "") for each in causes_of(report.drift)]
     return [] if any(_others(report, {*map(_plain, parts)})) else parts
 
 
@@ -160,7 +160,7 @@ def _failed_with(take: Take, request: Request) -> Take:
 
 def _others(report: Report, names: set[str]) -> Iterator[str]:
     """What changed besides the named causes, and what no new request can make equal."""
-    for cause in _causes(report):
+    for cause in causes_of(report.drift):
         if _plain(cause.part) not in names and cause.kind != "protocol":
             yield cause.part
     if "observation" not in names:
@@ -170,7 +170,7 @@ def _others(report: Report, names: set[str]) -> Iterator[str]:
 
 def _unacceptable(report: Report) -> Iterator[str]:
     """What no new request can make equal."""
-    yield from (each.part for each in _causes(report) if each.kind == "protocol")
+    yield from (each.part for each in causes_of(report.drift) if each.kind == "protocol")
     yield from (_way(each) for each in report.divergences if each.what != "observation")
     if report.changed_calls or report.unused_calls:
         yield "other tool calls"
@@ -180,12 +180,13 @@ def _way(divergence: Divergence) -> str:
     return f"the run's way: {divergence}"
 
 
-def _causes(report: Report) -> list[Cause]:
-    return [each for each in report.drift.causes if each.severity in {"warn", "fail"}]
-
-
 def _plain(part: str) -> str:
     return " ".join(part.replace("`", "").casefold().split())
+
+
+def causes_of(drift: Drift) -> list[Cause]:
+    """What a replay fails for, and can take over: not what is volatile."""
+    return [each for each in drift.causes if each.severity in {"warn", "fail"}]
 
 
 def acceptance(causes: Sequence[str], clock: Clock) -> Acceptance:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.gears import Clock
-from harness.sessions.accept import acceptance, with_traffic
+from harness.sessions.accept import acceptance, causes_of, with_traffic
 from harness.sessions.cassette import load_session
 from harness.sessions.cursor import Cursor, is_fact, recorded_request, same_form
 from harness.sessions.drift import Drift
@@ -58,7 +58,7 @@ class AcceptingServer(SessionServer):
             SessionError: someone else has changed it.
             OSError: it cannot be written; what was there is untouched.
         """
-        causes = [each.part for each in self.drift().causes if each.severity in {"warn", "fail"}]
+        causes = [each.part for each in causes_of(self.drift())]
         if not causes:
             return ()
         takes = self._file.takes
