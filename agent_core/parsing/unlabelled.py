@@ -63,7 +63,18 @@ class BlockReader:
             return after, text[after - 1] == "\n"
         if _CALL_LIKE.match(text, first) or (not self._at.prose and self.is_python_call(first)):
             return self._unlabelled(first)
-        return None
+        return self._code_span(first) if char == "`" and self._at.leading else None
+
+    def _code_span(self, pos: int) -> Step:
+        """A call in back-ticks that is the whole reply."""
+        text = self._text
+        closed = text.find("`", pos + 1)
+        if 0 <= closed < len(text.rstrip()) - 1 or not (
+            _CALL_LIKE.match(text, pos + 1) or self.is_python_call(pos + 1)
+        ):
+            return None
+        self._log.add("fence", pos, "`", "")
+        return self._unlabelled(pos + 1, start=pos, fenced=True)
 
     def _names_tool(self, pos: int) -> bool:
         """Whether an element with the name of a tool begins at `pos`."""
