@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject, Language, Protocol
-from harness.plain import one_line
 from harness.redact import register_environment
 from harness.sessions.accepting import AcceptingServer
 from harness.sessions.cassette import load_session
@@ -27,7 +26,7 @@ from harness.sessions.proxy import RecordingProxy
 from harness.sessions.record import record
 from harness.sessions.serve import SessionServer, serve
 from harness.sessions.servers import Servers
-from harness.sessions.show import visible
+from harness.sessions.show import one_line, visible
 from harness.sessions.sources import (
     Factory,
     allowed_factory,
