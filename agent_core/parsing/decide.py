@@ -22,11 +22,11 @@ from agent_core.parsing.reading import Reading, Step, step_of
 from agent_core.parsing.unlabelled import BlockReader, is_foreign
 from agent_core.parsing.verdicts import Decided
 
-_OTHER_TURN = re.compile(
+_OTHER_TURN = (
     r"<[|｜](?:im_start|start_header_id)[|｜]>\s*+(?:user|tool|system|observation|ipython)\b"
 )
 _FOREIGN = re.compile(
-    rf"<(?:tool|function)_response|<\|tool_response|<｜tool▁outputs?▁begin|{_OTHER_TURN.pattern}"
+    rf"<(?:tool|function)_response|<\|tool_response|<｜tool▁outputs?▁begin|{_OTHER_TURN}"
 )
 RESULT_HEAD = re.compile(
     r"<(?:result|output|ipython)>"
@@ -88,7 +88,7 @@ class ReplyPass:
                 return pos
             if self._places.next(at)[0] == at:  # the tag of a call, or of thinking
                 return pos
-            if _OTHER_TURN.match(text, at):
+            if _FOREIGN.match(text, at):
                 raise Refusal("invented_observation", "the reply begins with another's turn")
             pos = end + len("assistant") if text.startswith("assistant", end) else end
             self._at.begin = pos
