@@ -38,7 +38,7 @@ _PAST = (
     r"|本来|原本|上次|上一步|(?:已经|之前)(?:执行|调用|运行)"
 )
 _ANEW = (  # what the model does now: the doubt before it was about something else
-    r"[,，]\s*+(?:(?:(?:so|but|now)\s)?(?:I(?:[’']ll|\s(?:will|need|call|use|try|retry|look|check))"
+    r"[,，]\s*+(?:(?:(?:so|but|now)\s)?(?:I(?:[’']ll|\s(?:will|need|call|use|try|retry|look|check|write))"
     r"\b(?!\s(?:not|never|only|just)\b)|let(?:[’']s|\sme)\b|again\b)"
     r"|(?:所以|因此|但)?我(?:来|将|要|需))"
 )
@@ -48,7 +48,8 @@ _TOLD = (
     r"(?:[,，]\s*+(?:as follows|如下))?+"
 )
 _ANNOUNCED = (
-    rf"(?i)(?:(?:{_DENIED}){_ON}|{_TOLD}|(?:{_CITED})[^.。:：！!?？;；,，\n]{{0,20}}+"
+    rf"(?i)(?:(?:{_DENIED}){_ON}|{_TOLD}"
+    rf"|(?:{_CITED})(?:(?!{_ANEW})[,，])?+[^.。:：！!?？;；,，\n]{{0,20}}+"
     rf"|(?:{_CONDITIONAL})[^.。:：！!?？;；\n]{{0,20}}+)\s*+\Z"
 )
 _SPOKEN_OF = (
