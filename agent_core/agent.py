@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from agent_core.delegation import agent_tool
 from agent_core.errors import ConfigError, RetrievalError
 from agent_core.events import Observer, RunEnded, scope, watching
 from agent_core.gears import (
+    REQUIRED,
     ChatModel,
     Clock,
     LongTerm,
@@ -21,6 +22,7 @@ from agent_core.gears import (
     ReplyParser,
     Retriever,
     ToolExecutor,
+    check_gear,
 )
 from agent_core.limits import Limits, StopReason
 from agent_core.loop import OnStep, Run
@@ -34,18 +36,6 @@ from agent_core.tools import FunctionCallExecutor, FunctionDefinition, running_c
 
 if TYPE_CHECKING:
     from agent_core.streaming import StreamEvent
-
-
-_GEARS = {
-    "model": "chat",
-    "parser": "parse",
-    "executor": "execute",
-    "retriever": "retrieve",
-    "memory": "view",
-    "longterm": "keep_conversation",
-    "clock": "monotonic",
-}
-"""What each gear must be able to do at least; `agent_core.gears` has it whole."""
 
 
 class Agent:
@@ -103,13 +93,19 @@ class Agent:
             )
         if language not in TEXTS:
             raise ConfigError(f"language must be one of {sorted(TEXTS)}, got {language!r}")
-        if callable(tools) or not isinstance(tools, Iterable):
+        if callable(tools) or isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
             raise ConfigError(f"tools must be a list of functions, got a {type(tools).__name__}")
         tools = tuple(tools)
         if executor is not None and tools:
             raise ConfigError("give either tools or an executor that has them, not both")
         self.model = model
         self.limits = Limits() if limits is None else limits
+        if not isinstance(self.limits, Limits):
+            raise ConfigError(f"limits must be Limits(…), got a {type(limits).__name__}")
+        if not (catalogue is None or isinstance(catalogue, ToolCatalogue)):
+            raise ConfigError(
+                f"catalogue must be a ToolCatalogue, got a {type(catalogue).__name__}"
+            )
         self.protocol: Protocol = protocol
         self.language: Language = language
         self.parser = StandardParser(protocol, language) if parser is None else parser
@@ -137,16 +133,10 @@ class Agent:
             else AnswerSchema(answer_schema)
         )
         self.top_k = top_k
-        self._check_gears()
-
-    def _check_gears(self) -> None:
-        for gear, method in _GEARS.items():
-            given = getattr(self, gear)
-            if given is not None and not callable(getattr(given, method, None)):
-                got = type(given).__name__
-                raise ConfigError(f"{gear} must have a method {method!r}, got a {got}")
-        if type(self.top_k) is not int or self.top_k < 1:
-            raise ConfigError(f"top_k must be a positive whole number, got {self.top_k!r}")
+        for gear in REQUIRED:
+            check_gear(gear, getattr(self, gear))
+        if type(top_k) is not int or top_k < 1:
+            raise ConfigError(f"top_k must be a positive whole number, got {top_k!r}")
 
     def replace(self, **changes: Any) -> Agent:
         """Give a copy with some gears changed: any argument of the constructor but `tools`.
@@ -250,9 +240,12 @@ class Agent:
     ) -> Run:
         if not isinstance(question, str):
             raise ConfigError(f"question must be a text, got a {type(question).__name__}")
-        for each in history:
+        for each in (history,) if isinstance(history, RunResult | str) else history:
             if not isinstance(each, Message):
-                raise ConfigError(f"history must hold Messages, got a {type(each).__name__}")
+                raise ConfigError(
+                    "history must hold Messages, such as `result.messages`, "
+                    f"got a {type(each).__name__}"
+                )
         call = running_call()  # inside a tool: whoever gives up on it gives up on this run
         return Run(self, question, history, cancel or (call.cancel if call else Event()), on_step)
 

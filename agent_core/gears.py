@@ -7,6 +7,7 @@ from datetime import datetime
 from threading import Event
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from agent_core.errors import ConfigError
 from agent_core.messages import (
     Action,
     Hit,
@@ -163,3 +164,32 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     def sleep(self, seconds: float) -> None: ...
+
+
+REQUIRED = {
+    "model": "chat",
+    "parser": "parse",
+    "executor": "execute",
+    "retriever": "retrieve",
+    "memory": "view",
+    "longterm": "keep_conversation",
+    "clock": "monotonic",
+}
+"""Each gear of an agent, with the method that it cannot do without."""
+
+_OPTIONAL = {"retriever", "longterm"}
+
+
+def check_gear(gear: str, given: object) -> None:
+    """See that something can be this gear.
+
+    Raises:
+        ConfigError: it cannot: another kind of object, or a class in place of an object.
+    """
+    if given is None and gear in _OPTIONAL:
+        return
+    if isinstance(given, type):
+        raise ConfigError(f"{gear} must be an object, got the class {given.__name__} itself")
+    method = REQUIRED[gear]
+    if not callable(getattr(given, method, None)):
+        raise ConfigError(f"{gear} must have a method {method!r}, got a {type(given).__name__}")

@@ -88,7 +88,7 @@ def _whole(value: Any) -> Any:
     if isinstance(value, list):
         return [_whole(each) for each in value]
     if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
+        return {str(key): _whole(each) for key, each in value.items()}
     return value
 
 

@@ -63,7 +63,7 @@ class WindowMemory:
     """
 
     def __init__(self, rounds: int = 10, *, block: int = 5, language: Language = "en") -> None:
-        if rounds < 1 or block < 1:
+        if not all(type(each) is int and each >= 1 for each in (rounds, block)):
             raise ConfigError(f"rounds and block must be at least 1, got {rounds!r} and {block!r}")
         self.rounds = rounds
         self.block = block

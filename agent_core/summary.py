@@ -14,7 +14,7 @@ from agent_core.budget import current_budget
 from agent_core.context import estimate_prompt, message_text, with_usage
 from agent_core.errors import ModelError
 from agent_core.events import MemoryEnded, MemoryStarted, scope
-from agent_core.gears import ChatModel
+from agent_core.gears import ChatModel, check_gear
 from agent_core.memory import WindowMemory, open_points, said_lines
 from agent_core.messages import JsonValue, Language, Message
 from agent_core.parsing.labels import label_at
@@ -83,6 +83,7 @@ class SummaryMemory(WindowMemory):
         self, model: ChatModel, rounds: int = 10, *, block: int = 5, language: Language = "en"
     ) -> None:
         super().__init__(rounds, block=block, language=language)
+        check_gear("model", model)
         self.model = model
         self._known: OrderedDict[str, str] = OrderedDict()
         self._lock = Lock()

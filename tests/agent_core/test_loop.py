@@ -14,6 +14,7 @@ from agent_core.clock import ManualClock
 from agent_core.errors import ConfigError, ModelError, RetrievalError, ServerError
 from agent_core.events import Ended, Started, ToolStarted, watching
 from agent_core.limits import Limits, StopReason
+from agent_core.memory import WindowMemory
 from agent_core.messages import (
     Action,
     FinalAnswer,
@@ -580,9 +581,11 @@ class TestWrongUse:
 
     @pytest.mark.parametrize(
         "gears",
-        [{"model": "qwen"}, {"retriever": [1]}, {"memory": "x"}, {"longterm": 1}, {"parser": dict},
-         {"executor": {}}, {"clock": 5}, {"tools": search}, {"tools": 5}, {"top_k": "a"},
-         {"top_k": 0}],
+        [{"model": "qwen"}, {"model": None}, {"model": ScriptedModel}, {"retriever": [1]},
+         {"memory": "x"}, {"memory": WindowMemory}, {"longterm": 1}, {"parser": dict},
+         {"executor": {}}, {"clock": 5}, {"tools": search}, {"tools": 5}, {"tools": "search"},
+         {"tools": {"search": search}}, {"limits": {"max_steps": 3}}, {"catalogue": [search]},
+         {"top_k": "a"}, {"top_k": 0}],
         ids=lambda gears: next(iter(gears)),
     )  # fmt: skip
     def test_a_gear_that_does_not_fit_is_told_before_anything_runs(self, gears: Any) -> None:
@@ -591,7 +594,9 @@ class TestWrongUse:
         with pytest.raises(ConfigError, match=rf"^{name} must .*, got "):
             Agent(**{"model": ScriptedModel([]), **gears})
 
-    @pytest.mark.parametrize(("question", "history"), [(5, ()), (None, ()), ("q", ["x"])])
+    @pytest.mark.parametrize(
+        ("question", "history"), [(5, ()), (None, ()), ("q", ["x"]), ("q", "x"), ("q", run(ANSWER))]
+    )
     def test_what_is_no_question_is_told(self, question: Any, history: Any) -> None:
         """Nothing is asked of the model."""
         model = ScriptedModel([ANSWER])
