@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from signal import SIGTERM
 from typing import Any
 
 from agent_core import events
@@ -32,6 +33,8 @@ from harness.run_closings import (
 )
 from harness.run_state import Attributes, RunState
 
+_TERMINATED = 128 + SIGTERM  # the code that shells have for it
+
 
 def failed(started: events.Started, error: BaseException, run: RunState) -> Closing:
     """The closing for what an exception has ended; `started` is the event that began it."""
@@ -43,10 +46,16 @@ def failed(started: events.Started, error: BaseException, run: RunState) -> Clos
     if isinstance(started, events.StepStarted):
         run.failed_step = started.index
     if isinstance(started, events.RunStarted):
-        stop = "interrupted" if isinstance(error, KeyboardInterrupt) else "exception"
+        stop = "interrupted" if _is_from_outside(error) else "exception"
         attributes[semconv.STOP_REASON] = stop
         attributes |= totals_of(run)
     return Closing(attributes, _RECORDS[type(started)], (kind, description), "error")
+
+
+def _is_from_outside(error: BaseException) -> bool:
+    """Ctrl-C, or SIGTERM as `harness.telemetry` passes it on."""
+    terminated = isinstance(error, SystemExit) and error.code == _TERMINATED
+    return terminated or isinstance(error, KeyboardInterrupt)
 
 
 def _model_call(event: events.ModelCallEnded, run: RunState) -> Closing:

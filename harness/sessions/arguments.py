@@ -62,7 +62,7 @@ model_options = _options(
                  show_default=True, help="Which API the server speaks."),
     click.option("--base-url", help="The server; for ollama $OLLAMA_HOST unless given."),
     click.option("--stream/--no-stream", default=False, help="Receive replies as they grow."),
-    click.option("-o", "options", multiple=True, metavar="KEY=VALUE",
+    click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE",
                  help="An option of the model, e.g. -o temperature=0 -o num_ctx=4096."),
     click.option("--param", "parameters", multiple=True, metavar="KEY=VALUE",
                  help="A parameter of the factory, e.g. --param language=zh."),

@@ -108,7 +108,7 @@ def lone_journals(paths: Sequence[Path]) -> Iterator[Finding]:
     folders = (each for each in paths if each.is_dir())
     for path in sorted({each for folder in folders for each in folder.rglob("*.y*ml.journal")}):
         if not path.with_suffix("").exists():
-            words = "an interrupted recording, and no session; record it again, or remove it"
+            words = "a recording that has not ended; go on with `record --resume`, or remove it"
             yield Finding(path, "orphan", "", words)
 
 

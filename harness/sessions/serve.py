@@ -185,7 +185,13 @@ class SessionServer(NamedServer):
             strikes = any(_wrong_reply(code, *each) for each in places)
         if not strikes:
             what = "any request" if place is None else f"request {place + 1}"
-            raise ConfigError(f"the fault {code!r} cannot strike {what}: {_FAULTS[code].about}")
+            longest = max((len(each.takes) for each in self._cursors.values()), default=0)
+            why = "its reply gives no occasion"
+            if place is not None and place >= longest:
+                why = f"the longest session has {counted(longest, 'request')}"
+            raise ConfigError(
+                f"the fault {code!r} ({_FAULTS[code].about}) cannot strike {what}: {why}"
+            )
 
 
 def serve(

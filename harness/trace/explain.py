@@ -19,6 +19,7 @@ COLD_START_MS = 1_000.0
 FULL_WINDOW = 0.9
 
 Severity = Literal["error", "warning", "note"]
+_ABORTED = {"KeyboardInterrupt", "SystemExit"}  # nothing of the model: the end of the run says it
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -114,7 +115,7 @@ def _stop(run: TraceSpan) -> Iterator[Finding]:
 def _calls(index: int | None, step: TraceSpan) -> Iterator[Finding]:
     for chat in step.find("chat"):
         a = chat.attributes
-        if chat.failed:
+        if chat.failed and a.get(semconv.ERROR_TYPE) not in _ABORTED:
             yield Finding("error", "stop", index, f"the model call failed: {chat.error}")
         if a.get("harness.finish_reason") == "length":
             yield Finding("warning", "tokens", index, "the reply was cut by length")

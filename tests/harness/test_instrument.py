@@ -23,6 +23,7 @@ from harness import instrument, semconv
 from harness.content import Capture
 from harness.observer import RunObserver
 from harness.run_state import Attributes, PromptHistory
+from harness.trace.explain import explain
 from harness.trace.spans import Trace, TraceSpan
 from tests.harness.agents import ANSWER, CALL, Spans, get_weather, weather_agent
 from tests.harness.event_script import PlannedStep, drive
@@ -176,23 +177,32 @@ def test_a_failed_tool_is_an_error_of_its_own_span_only(spans: Spans) -> None:
     assert [s.name for s in the_trace(spans).spans() if s.failed] == ["execute_tool boom"]
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize(
+    ("raised", "stop"),
+    [
+        (KeyboardInterrupt(), "interrupted"),
+        (SystemExit(143), "interrupted"),  # SIGTERM, as the command line passes it on
+        (SystemExit(), "exception"),
+        (GeneratorExit(), "exception"),
+    ],
+    ids=repr,
+)
 def test_an_aborted_run_closes_every_span_as_an_error(
-    spans: Spans, kind: type[BaseException]
+    spans: Spans, raised: BaseException, stop: str
 ) -> None:
     """It does not look fine, and leaves the context as it was."""
     observer = RunObserver(spans.provider, None, Capture("none"))
     before = otel_context.get_current()
-    with pytest.raises(kind):
-        drive(observer, [PlannedStep(), PlannedStep(raises=kind())])
+    with pytest.raises(type(raised)):
+        drive(observer, [PlannedStep(), PlannedStep(raises=raised)])
     assert otel_context.get_current() == before
     root = the_trace(spans).root
-    interrupted = kind is KeyboardInterrupt
-    assert root.attributes[semconv.STOP_REASON] == ("interrupted" if interrupted else "exception")
+    assert root.attributes[semconv.STOP_REASON] == stop
+    assert not any("model call failed" in line for line in explain(the_trace(spans)))
     failed = [span.name for span in the_trace(spans).spans() if span.failed]
     assert failed == ["invoke_agent weather", "harness.step", "chat qwen"]
     assert all(
-        span.attributes[semconv.ERROR_TYPE] == kind.__name__
+        span.attributes[semconv.ERROR_TYPE] == type(raised).__name__
         for span in the_trace(spans).spans()
         if span.failed
     )
