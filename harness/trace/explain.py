@@ -19,7 +19,8 @@ COLD_START_MS = 1_000.0
 FULL_WINDOW = 0.9
 
 Severity = Literal["error", "warning", "note"]
-_ABORTED = {"KeyboardInterrupt", "SystemExit"}  # nothing of the model: the end of the run says it
+# What ends a call from outside says nothing of the model; the end of the run tells of it.
+_ABORTED = {"KeyboardInterrupt", "SystemExit", "GeneratorExit"}
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
