@@ -16,9 +16,10 @@ _COMMANDS = re.compile(r"::(?=[a-z-]+[ :])|##(?=(?:vso|teamcity)?\[)", re.IGNORE
 _RUNNERS = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 
 
-def counted(count: int, what: str) -> str:
-    """A number with its noun."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def counted(count: object, what: str) -> str:
+    """A number with its noun; what a file has in the place of a number stays as it is."""
+    number = f"{count:,}" if isinstance(count, int) else count
+    return f"{number} {what}" if count == 1 else f"{number} {what}s"
 
 
 def to_json(value: Any) -> str:

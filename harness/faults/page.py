@@ -44,10 +44,10 @@ def matrix(sweep: JsonObject) -> Iterator[str]:
     recovered, scored = sweep.get("recovered", 0), sweep.get("counted", 0)
     rows = [each for each in sweep.get("rows") or () if isinstance(each, dict)]
     violations = [each for each in sweep.get("violations") or () if isinstance(each, dict)]
-    noun = "trial" if sweep.get("trials") == 1 else "trials"
+    trials = counted(sweep.get("trials", 0), "trial")
     yield (
         f"<p><b>{escaped(percent(recovered, scored))}</b> recovered "
-        f"({escaped(recovered)} of {escaped(scored)}); {escaped(sweep.get('trials', 0))} {noun}, "
+        f"({escaped(recovered)} of {escaped(scored)}); {escaped(trials)}, "
         f"{counted(len(violations), 'violation')}, seed {escaped(sweep.get('seed'))}.<br>"
         f"{escaped(sweep.get('formula', ''))}.</p>"
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness import semconv
+from harness.plain import counted
 from harness.trace.spans import TraceSpan
 
 REPLAY = "a replay: its times are its own; tokens, tokens/s and load are the recording's"
@@ -56,16 +57,11 @@ def is_replay(root: TraceSpan) -> bool:
     return root.attributes.get(semconv.REPLAY) is True
 
 
-def steps(count: object) -> str:
-    """How many steps a run took, as its trace says."""
-    return f"{count} step" if count == 1 else f"{count} steps"
-
-
 def _run(a: dict[str, Any]) -> list[str]:
     good = a.get(semconv.ERROR_TYPE) is None  # otherwise the description has said it
     said = [str(a.get(semconv.STOP_REASON, "not ended"))] if good else []
     if a.get("harness.steps") is not None:
-        said.append(steps(a["harness.steps"]))
+        said.append(counted(a["harness.steps"], "step"))
     return said + tokens(a, "harness.total_")
 
 

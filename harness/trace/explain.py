@@ -8,8 +8,8 @@ from statistics import median
 from typing import Literal
 
 from harness import semconv
-from harness.plain import one_line
-from harness.trace.describe import duration, listed, steps, tokens, window_share
+from harness.plain import counted, one_line
+from harness.trace.describe import duration, listed, tokens, window_share
 from harness.trace.spans import Trace, TraceSpan
 
 MAX_LINES = 10
@@ -79,7 +79,7 @@ def findings(trace: Trace) -> list[Finding]:
 def _summary(run: TraceSpan) -> str:
     a = run.attributes
     reason = a.get(semconv.STOP_REASON, "not ended")
-    said = [steps(a.get("harness.steps", "?")), duration(run.milliseconds)]
+    said = [counted(a.get("harness.steps", "?"), "step"), duration(run.milliseconds)]
     said += tokens(a, "harness.total_")
     return f"{run.name}: {reason}, {', '.join(said)}"
 
@@ -235,11 +235,11 @@ def _lost(run: TraceSpan) -> Iterator[Finding]:
     if dropped:
         yield Finding("warning", "lost", None, f"{dropped} attributes of this trace were dropped")
     calls = run.find("chat")
-    counted = sum(chat.attributes.get(semconv.INPUT_TOKENS, 0) for chat in calls)
+    total = sum(chat.attributes.get(semconv.INPUT_TOKENS, 0) for chat in calls)
     said = run.attributes.get("harness.total_input_tokens")
     unknown = [chat for chat in calls if semconv.INPUT_TOKENS not in chat.attributes]
-    if said is not None and not unknown and counted != said:
-        text = f"the calls add up to {counted} input tokens, the run says {said}"
+    if said is not None and not unknown and total != said:
+        text = f"the calls add up to {total} input tokens, the run says {said}"
         yield Finding("warning", "totals", None, text)
     if unknown and len(unknown) < len(calls):
         text = f"{len(unknown)} of {len(calls)} calls gave no token counts: the sum is an estimate"

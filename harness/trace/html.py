@@ -13,6 +13,7 @@ from typing import Any
 from harness import semconv
 from harness.page import document
 from harness.page import escaped as _text
+from harness.plain import counted
 from harness.trace.describe import REPLAY, duration, facts, is_replay, listed, title
 from harness.trace.explain import explain
 from harness.trace.spans import Trace, TraceSpan
@@ -224,8 +225,7 @@ def _readable(key: str, value: Any) -> str:
         if not isinstance(message, dict):
             continue
         if "count" in message:
-            noun = "message" if message["count"] == 1 else "messages"
-            lines.append(f"… {message['count']} {noun} left out …")
+            lines.append(f"… {counted(message['count'], 'message')} left out …")
         parts = [part for part in message.get("parts") or [] if isinstance(part, dict)]
         lines += [f"[{message.get('role')}] {_part(part)}" for part in parts]
     return "\n".join(lines) or str(value)
