@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, format_span_id, format_trace_id
 
-from harness.sessions.storage import write_all
+from harness.sessions.storage import open_binary, write_all
 
 KEPT_FILES = 50
 """Trace files in a directory; older ones are removed when a new one is begun."""
@@ -38,7 +38,7 @@ class FileExporter(SpanExporter):
             OSError: a full disk, or a directory that cannot be written.
         """
         line = json.dumps(encode(spans), ensure_ascii=False, separators=(",", ":")) + "\n"
-        handle = os.open(self._file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        handle = open_binary(self._file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             end = os.fstat(handle).st_size
             try:

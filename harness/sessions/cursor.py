@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -133,7 +134,7 @@ class Cursor:
         """
         messages = _messages(form)
         for number, detour in sorted(self._detours.items()):
-            own = _messages(self.requests[number])
+            own = self._messages[number]
             if messages[: len(own)] != own:
                 return None
             rest = messages[len(own) :]
@@ -158,7 +159,7 @@ class Cursor:
         ]  # fmt: skip
         if not same_route:
             return None
-        score = {n: common_start(_messages(self.requests[n]), messages) for n in same_route}
+        score = {n: common_start(self._messages[n], messages) for n in same_route}
         best = max(same_route, key=lambda n: (score[n], not self.used[n], -n))
         return score[best], best
 
@@ -177,14 +178,19 @@ class Cursor:
         left = (n for n, each in enumerate(self.requests) if (each.method, each.url) == where)
         return next((number for number in left if not self.used[number]), None)
 
+    @cached_property
+    def _messages(self) -> list[list[JsonObject]]:
+        """Of each recorded request; few sessions need them, and those at every request."""
+        return [_messages(each) for each in self.requests]
+
     def _begin_detour(
         self, number: int, own: Sequence[JsonObject], rest: Sequence[JsonObject], form: Request
     ) -> Request | None:
         """What is asked first after a wrong reply, whose own request had the messages `own`."""
         at = len(own)
         for place in range(number + 1, len(self.requests)):
-            later = _messages(self.requests[place])
-            if later[:at] == own and later[at + 1 :] == rest[1:] != []:
+            later = self._messages[place]
+            if len(rest) > 1 and later[:at] == own and later[at + 1 :] == rest[1:]:
                 key = canonical_key(_with_messages(form, later))
                 if key == self._keys[place] and not self.used[place]:
                     self._detours[number] = _Detour(1, later[at : at + 1])

@@ -57,7 +57,7 @@ def write_atomically(path: Path, text: str) -> None:
 def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")  # one writer each: what a kill left is reused
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        descriptor = open_binary(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             write_all(descriptor, data)
             os.fsync(descriptor)
@@ -93,6 +93,11 @@ def naming_file(path: Path) -> Iterator[None]:
         raise
 
 
+def open_binary(path: Path, flags: int, mode: int) -> int:
+    """`os.open` for bytes: Windows would write every line end as two."""
+    return os.open(path, flags | getattr(os, "O_BINARY", 0), mode)
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     """Write every byte: the system may take fewer at a time."""
     view = memoryview(data)
@@ -107,7 +112,7 @@ def open_locked(path: Path) -> int:
         SessionBusy: someone else has it open.
     """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = open_binary(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         if fcntl is None:
             return descriptor
         try:
