@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import click
@@ -87,8 +88,9 @@ def _ending_in_order() -> Iterator[None]:
         click.echo("interrupted", err=True)
         raise click.exceptions.Exit(_INTERRUPTED) from None
     except BrokenPipeError:
-        with suppress(OSError, ValueError):  # what is left to be written goes nowhere
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # What is left to be written goes nowhere.
+        with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise click.exceptions.Exit(_UNREAD) from None
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich ends so, with code 1

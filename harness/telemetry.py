@@ -171,11 +171,7 @@ def session(
             yield watch
         finally:
             close_within(CLOSING_SECONDS, provider, *([meters] if meters else []))
-            lines = watch.summary(reasons.last)
-            if reasons.metrics:
-                target = name(os.environ["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"])
-                lines.append(f"metrics: lost on the way to {target} ({reasons.metrics})")
-            for line in lines:
+            for line in _summary(watch, reasons):
                 (say or _to_stderr)(line)
     lost = sum(each.lost for each in watch.deliveries)
     if require_export and lost:
@@ -193,6 +189,14 @@ def _sinks(
         timeout = export_timeout(os.environ)
         sinks.append(otlp_sink(endpoint, with_content=with_content, timeout=timeout))
     return sinks, console_asked
+
+
+def _summary(watch: Watch, reasons: LostReasons) -> Iterator[str]:
+    """What became of spans and metrics, for people."""
+    yield from watch.summary(reasons.last)
+    if reasons.metrics:
+        target = name(os.environ["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"])
+        yield f"metrics: lost on the way to {target} ({reasons.metrics})"
 
 
 @contextmanager
