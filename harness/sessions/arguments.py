@@ -77,9 +77,8 @@ trace_options = _options(
     click.option("--require-export", is_flag=True, help="Fail if a span was lost."),
 )  # fmt: skip
 allow_option = click.option(
-    "--allow", multiple=True, metavar="MODULE|URL",
-    help="A module or package whose factories a session file may name; for `replay --rewrite` "
-    "also a server that it may name.",
+    "--allow", multiple=True, metavar="MODULE",
+    help="A module or package whose factories a session file may name; may be repeated.",
 )  # fmt: skip
 
 workers_options = _options(

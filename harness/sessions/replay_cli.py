@@ -24,7 +24,6 @@ from harness.sessions.accept import accept
 from harness.sessions.arguments import (
     FAILED,
     USAGE,
-    allow_option,
     annotations_option,
     code_of,
     exit_codes,
@@ -65,7 +64,9 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.command("replay")
 @paths_argument
 @click.option("--agent", help="Factory to use instead of the session's, as module:function.")
-@allow_option
+@click.option("--allow", multiple=True, metavar="MODULE|URL",
+              help="A module or package whose factories a session file may name; for --rewrite "
+              "also a server that it may name.")  # fmt: skip
 @click.option("--mode", type=click.Choice(["strict", "lenient"]), default="strict",
               show_default=True, help="lenient reports drift and never fails for it.")  # fmt: skip
 @click.option("--tools", type=click.Choice(["taped", "live"]), default="taped",
