@@ -36,12 +36,12 @@ def accept(
         how: what `replay` was told: factory, allowed modules, tools.
 
     Returns:
-        The reports in their order. One says what was accepted, or what else changed so that
-        nothing was; a session that has none of the causes keeps its report.
+        The reports in their order. One says what was accepted, or why nothing was: what else
+        changed, that someone else is writing the session, that it cannot be written. A session
+        that has none of the causes keeps its report.
 
     Raises:
         SessionError: a cause that no session drifts for; nothing is written.
-        SessionBusy: someone else is writing a session.
     """
     names = {_plain(each) for each in wanted}
     found = {_plain(each.part): each.part for report in reports for each in causes_of(report.drift)}
@@ -78,8 +78,11 @@ def _accept(report: Report, names: set[str], clock: Clock, how: Mapping[str, Any
     withheld = tuple(dict.fromkeys(_others(report, names)))
     if withheld:
         return dataclasses.replace(report, ok=False, withheld=withheld)
-    with sole_writer(report.path):
-        _take_over(report.path, report, acceptance(named, clock), how)
+    try:
+        with sole_writer(report.path):
+            _take_over(report.path, report, acceptance(named, clock), how)
+    except (SessionError, OSError) as error:  # the others are taken over, and told, all the same
+        return dataclasses.replace(report, ok=False, kept=str(error))
     return dataclasses.replace(report, ok=True, accepted=named)
 
 

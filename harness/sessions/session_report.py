@@ -31,6 +31,7 @@ class Report:
         tools: the definitions of the agent's tools now.
         accepted: causes of drift that were taken over into the session.
         withheld: what else changed, so that nothing was taken over though it was asked for.
+        kept: why the session stays as it was, though nothing else changed.
         path: of the session file, where it was read from one.
         lies: what the trace says otherwise than the recording, where there is a trace.
         judged: whether an agent could be held against it; else it is neither well nor failed.
@@ -50,6 +51,7 @@ class Report:
     tools: tuple[ToolDefinition, ...] = ()
     accepted: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
+    kept: str = ""
     path: Path | None = None
     lies: tuple[str, ...] = ()
     judged: bool = True
@@ -90,6 +92,8 @@ class Report:
                 f"nothing was accepted, because of {', '.join(self.withheld)}: {too}"
                 "record the session again with --rewrite"
             )
+        if self.kept:
+            lines.append(f"nothing was accepted: {self.kept}")
         return [*lines, *(f"trace: {lie}" for lie in self.lies)]
 
     def as_json(self) -> JsonObject:

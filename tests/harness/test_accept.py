@@ -17,7 +17,7 @@ from agent_core.limits import Limits
 from harness.cli import main
 from harness.sessions.accept import accept
 from harness.sessions.cassette import load_session
-from harness.sessions.errors import SessionBusy, SessionError
+from harness.sessions.errors import SessionError
 from harness.sessions.journal import sole_writer
 from harness.sessions.lint import lint
 from harness.sessions.replay import replay
@@ -161,8 +161,10 @@ def test_a_session_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     three_steps(path)
     before = path.read_bytes()
-    with sole_writer(path), pytest.raises(SessionBusy):
-        taken_over(edited(assistant, described), path, causes=[DESCRIPTION])
+    with sole_writer(path):
+        (report,) = taken_over(edited(assistant, described), path, causes=[DESCRIPTION])
+    assert not report.ok
+    assert report.in_words()[-1].startswith("nothing was accepted: another process is recording")
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["s.yaml"]
 
@@ -175,8 +177,8 @@ def test_who_comes_second_is_told(tmp_path: Path) -> None:
     seen = [replay(path, factory=factory)]
     accept(seen, [DESCRIPTION], CLOCK, factory=factory)
     first = path.read_bytes()
-    with pytest.raises(SessionError, match="changed while it was accepted"):
-        accept(seen, [DESCRIPTION], CLOCK, factory=factory)
+    (report,) = accept(seen, [DESCRIPTION], CLOCK, factory=factory)
+    assert "changed while it was accepted" in report.in_words()[-1]
     assert path.read_bytes() == first
 
 
@@ -216,6 +218,23 @@ def test_the_command_accepts_in_every_session_that_has_the_cause(tmp_path: Path)
     assert "3 sessions, 3 ok, 2 of them accepted" in done.output
     assert (tmp_path / "c.yaml").read_bytes() == untouched
     assert agentrig("replay", tmp_path).exit_code == 0
+
+
+def test_one_that_cannot_be_written_does_not_keep_the_others_from_being_told(
+    tmp_path: Path,
+) -> None:
+    """Of three the second is being written: the others are accepted, and all three are named."""
+    for name in ("a", "b", "c"):
+        changed(tmp_path / f"{name}.yaml")
+    busy = tmp_path / "b.yaml"
+    before = busy.read_bytes()
+    with sole_writer(busy):
+        done = agentrig("replay", tmp_path, "--accept", DESCRIPTION)
+    assert done.exit_code == 1, done.output
+    for line in ("ACCEPT a", "FAILED b", "nothing was accepted: another process", "ACCEPT c"):
+        assert line in done.output
+    assert "3 sessions, 2 ok, 2 of them accepted, 1 failed" in done.output
+    assert busy.read_bytes() == before
 
 
 def test_the_command_says_what_can_be_accepted(tmp_path: Path) -> None:
