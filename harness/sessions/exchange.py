@@ -70,7 +70,7 @@ def request_of(prepared: PreparedRequest) -> Request:
     return Request(prepared.method or "GET", prepared.url or "", headers, body)
 
 
-def decoded_body(headers: Mapping[str, list[str]], body: bytes) -> tuple[Headers, bytes]:
+def decoded_body(headers: Headers, body: bytes) -> tuple[Headers, bytes]:
     """Undo gzip or deflate; headers that only described the encoded bytes go with it."""
     encoding = ",".join(header(headers, "content-encoding")).strip().lower()
     if encoding in {"gzip", "x-gzip", "deflate"} and body:
@@ -78,8 +78,8 @@ def decoded_body(headers: Mapping[str, list[str]], body: bytes) -> tuple[Headers
         if decoded is None:  # already decoded by whoever recorded it: only the header is stale
             decoded = body
         gone = {"content-encoding", "content-length"}
-        return {k: list(v) for k, v in headers.items() if k.lower() not in gone}, decoded
-    return {key: list(values) for key, values in headers.items()}, body
+        return {k: v for k, v in headers.items() if k.lower() not in gone}, decoded
+    return headers, body
 
 
 def header(headers: Mapping[str, list[str]], name: str) -> list[str]:

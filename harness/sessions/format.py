@@ -37,7 +37,7 @@ class AgentSource(_Block):
     factory: str
     language: Language = "en"
     protocol: Protocol = "react-json"
-    parameters: JsonObject = Field(default_factory=dict)
+    parameters: JsonObject = {}
     tools: list[str] | None = None
 
 
@@ -48,7 +48,7 @@ class ModelSource(_Block):
     name: str
     base_url: str | None = None
     stream: bool = False
-    options: JsonObject = Field(default_factory=dict)
+    options: JsonObject = {}
 
 
 class SavedCall(_Block):
@@ -64,7 +64,7 @@ class SavedMessage(_Block):
 
     role: Role
     content: str
-    tool_calls: list[SavedCall] = Field(default_factory=list)
+    tool_calls: list[SavedCall] = []
     tool_call_id: str | None = None
     name: str | None = None
 
@@ -73,7 +73,7 @@ class Turn(_Block):
     """One question. Each turn goes on from the one before; only the first has a `history`."""
 
     question: str
-    history: list[SavedMessage] = Field(default_factory=list)
+    history: list[SavedMessage] = []
 
 
 class Acceptance(_Block):
@@ -96,7 +96,7 @@ class Provenance(_Block):
     server: str | None = None
     model_digest: str | None = None
     derived: str | None = None
-    accepted: list[Acceptance] = Field(default_factory=list)
+    accepted: list[Acceptance] = []
 
 
 class ToolDefinition(_Block):
@@ -104,7 +104,7 @@ class ToolDefinition(_Block):
 
     name: str
     description: str = ""
-    parameters: JsonObject = Field(default_factory=dict)
+    parameters: JsonObject = {}
 
 
 class Failure(_Block):
@@ -125,7 +125,7 @@ class TapedCall(_Block):
     """
 
     tool: str
-    arguments: JsonObject = Field(default_factory=dict)
+    arguments: JsonObject = {}
     value: JsonValue = None
     failure: Failure | None = None
     at: float = 0.0
@@ -143,7 +143,7 @@ class TapedHit(_Block):
     start: int
     end: int
     score: float
-    metadata: JsonObject = Field(default_factory=dict)
+    metadata: JsonObject = {}
 
 
 class TapedSearch(_Block):
@@ -151,7 +151,7 @@ class TapedSearch(_Block):
 
     query: str
     top_k: int
-    hits: list[TapedHit] = Field(default_factory=list)
+    hits: list[TapedHit] = []
     at: float = 0.0
 
 
@@ -186,8 +186,8 @@ class Take(_Block):
     error: ErrorTake | None = None
     at: float = 0.0
     seconds: float = 0.0
-    sizes: list[int] = Field(default_factory=list)
-    times: list[float] = Field(default_factory=list)
+    sizes: list[int] = []
+    times: list[float] = []
     closed: bool = False
     within: int | None = None
 
@@ -205,7 +205,7 @@ class GoldenAction(_Block):
     """
 
     tool: str
-    arguments: JsonObject = Field(default_factory=dict)
+    arguments: JsonObject = {}
     observation: str | None = None
     ok: bool = True
 
@@ -214,13 +214,13 @@ class GoldenStep(_Block):
     """What one step decided: `actions`, `final_answer`, or the code of a format error."""
 
     decision: str
-    actions: list[GoldenAction] = Field(default_factory=list)
+    actions: list[GoldenAction] = []
 
 
 class GoldenTurn(_Block):
     """How one turn went: what a replay has to repeat."""
 
-    steps: list[GoldenStep] = Field(default_factory=list)
+    steps: list[GoldenStep] = []
     stop_reason: str
     answer: str | None = None
     data: JsonValue = None
@@ -230,7 +230,7 @@ class GoldenTurn(_Block):
 class Clocks(_Block):
     """Every reading of the wall clock, in order. Monotonic time is in takes and tape."""
 
-    now: list[str] = Field(default_factory=list)
+    now: list[str] = []
 
 
 class Session(_Block):
@@ -243,11 +243,11 @@ class Session(_Block):
     provenance: Provenance = Provenance()
     clock: Clocks = Clocks()
     seed: int = 0
-    tools: list[ToolDefinition] = Field(default_factory=list)
-    tape: list[TapedCall] = Field(default_factory=list)
-    searches: list[TapedSearch] = Field(default_factory=list)
-    takes: list[Take] = Field(default_factory=list)
-    trajectory: list[GoldenTurn] = Field(default_factory=list)
+    tools: list[ToolDefinition] = []
+    tape: list[TapedCall] = []
+    searches: list[TapedSearch] = []
+    takes: list[Take] = []
+    trajectory: list[GoldenTurn] = []
 
 
 class Traffic(_Block):
@@ -255,7 +255,7 @@ class Traffic(_Block):
 
     version: int = FORMAT_VERSION
     provenance: Provenance = Provenance()
-    takes: list[Take] = Field(default_factory=list)
+    takes: list[Take] = []
 
 
 @dataclass(frozen=True, slots=True)
