@@ -15,7 +15,7 @@ _CJK_TOKENS = 0.7  # tokens per CJK character and
 _OTHER_TOKENS = 0.25  # per other character: what Qwen and Llama tokenizers come to on average
 _PER_MESSAGE = 4  # role and separators that a chat template adds
 _UNSEEN = 0.7  # of an estimate: whole prompts came to 0.89 and more of theirs, cut ones to 0.58
-_CJK = re.compile("[\u2e80-\U0010ffff]+")
+_CJK = re.compile(r"[^\x00-\u2e7f]+")
 _PIECES = re.compile(r"(?P<word>[A-Za-z]+)|(?P<other>[^\x00-\x7f])|[!-~]|\n+|[ \t]{2,}")
 
 
