@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from agent_core.gears import Clock
 from harness.sessions.accept import acceptance, causes_of, with_traffic
+from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
 from harness.sessions.cursor import Cursor, is_fact, recorded_request, same_form
 from harness.sessions.drift import Drift
@@ -26,13 +26,15 @@ from harness.sessions.serve import SessionServer
 
 
 class AcceptingServer(SessionServer):
-    """Serves one recording to an agent that was changed; further arguments as `SessionServer`.
+    """Serves one recording to an agent that was changed; port, pace and borders as `SessionServer`.
 
     Raises:
         SessionError: the session is one of an agent of ours.
     """
 
-    def __init__(self, path: Path, **how: Any) -> None:
+    def __init__(
+        self, path: Path, *, port: int = 0, pace: float = 0.0, borders: Borders = "lines"
+    ) -> None:
         self._path = path
         self._file = load_session(path)
         if self._file.session is not None:
@@ -41,7 +43,7 @@ class AcceptingServer(SessionServer):
                 f"`agentrig replay {path} --accept CAUSE`"
             )
         self._sent: dict[int, Request] = {}
-        super().__init__({path.stem: self._file}, **how)
+        super().__init__({path.stem: self._file}, port=port, pace=pace, borders=borders)
 
     def drift(self) -> Drift:
         """What the agent has sent in another way than it was recorded."""

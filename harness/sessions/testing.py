@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -112,7 +112,14 @@ def record_for_test(
 
 
 def server_for_test(
-    path: Path, mode: RecordMode, *, records: bool, **how: Any
+    path: Path,
+    mode: RecordMode,
+    *,
+    records: bool,
+    repeat: bool = False,
+    faults: Sequence[str] = (),
+    unreadable: Callable[[Path, Exception], None] | None = None,
+    **how: Any,
 ) -> SessionServer | RecordingProxy:
     """What an agent that is not ours is pointed at.
 
@@ -121,7 +128,7 @@ def server_for_test(
             with the mode `accept` takes over what is changed. With faults, or requests that may
             come again, what is sent is not what would be recorded: that is judged as ever. So is
             a session of an agent of ours, which has a trajectory to lose.
-        how: arguments of `serve`.
+        repeat, faults, unreadable, how: arguments of `serve`.
 
     Raises:
         ConnectionFailed: the live server cannot be reached.
@@ -134,9 +141,9 @@ def server_for_test(
         source = resolved(ModelSource(name=path.stem))
         reachable(source)
         return RecordingProxy(source.base_url or "", path.parent, path.stem, mode="rewrite")
-    if mode == "accept" and _can_accept(path, **how):
+    if mode == "accept" and _can_accept(path, repeat=repeat, faults=faults):
         return AcceptingServer(path, **how)
-    return serve([path], **how)
+    return serve([path], repeat=repeat, faults=faults, unreadable=unreadable, **how)
 
 
 def told_of(server: SessionServer | RecordingProxy, path: Path, **how: Any) -> list[str]:
@@ -201,9 +208,11 @@ def _way_of_ours(path: Path) -> str:
     return f"agentrig replay {quoted(str(path))} takes --accept CAUSE, offline, and --rewrite"
 
 
-def _can_accept(path: Path, **how: Any) -> bool:
+def _can_accept(
+    path: Path, *, repeat: bool = False, faults: Sequence[str] = (), **_how: Any
+) -> bool:
     """Whether what is sent to a server of this session could have been recorded in its place."""
-    return not (how.get("faults") or how.get("repeat") or _is_ours(path))
+    return not (repeat or faults or _is_ours(path))
 
 
 def _to_record(path: Path, marker: Mapping[str, Any], allow: Sequence[str]) -> tuple[Plan, Factory]:

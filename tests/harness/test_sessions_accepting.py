@@ -18,7 +18,7 @@ from harness.sessions.errors import SessionBusy, SessionError
 from harness.sessions.format import SessionFile, Take, Traffic
 from harness.sessions.journal import sole_writer
 from harness.sessions.serve import serve
-from harness.sessions.testing import accepted
+from harness.sessions.testing import accepted, server_for_test
 from tests.harness.serve_support import ANSWER, ASKED, QUESTION, SEEN, ask, tool_turn
 from tests.harness.sessions_support import three_steps
 
@@ -134,6 +134,16 @@ def test_a_worker_beside_is_waited_for(theirs: Path) -> None:
         causes = sorted(each.result(timeout=60) for each in waiting)
     assert causes == [(), ("system text",)]
     assert len(load_session(theirs).provenance.accepted) == 1
+
+
+def test_it_takes_the_arguments_of_plain_serving(theirs: Path) -> None:
+    """A test is not written for one mode: what changes nothing about requests is no hindrance."""
+    how: dict[str, Any] = {"pace": 0.0, "repeat": False, "faults": (), "unreadable": print}
+    with server_for_test(theirs, "accept", records=False, **how) as server:
+        assert isinstance(server, AcceptingServer)
+        for body in (FIRST, SECOND):
+            ask(server, body)
+    assert accepted(server) == ("system text",)
 
 
 def test_a_stock_cassette_gets_a_place_for_the_note(tmp_path: Path) -> None:
