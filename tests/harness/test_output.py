@@ -71,7 +71,7 @@ def test_chinese_stays_readable_and_secrets_do_not() -> None:
     assert "sk-abc" not in shown
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "euc_jp"])
+@pytest.mark.parametrize("encoding", ["cp1252", "euc_jp"])
 def test_output_of_another_encoding_is_whole(encoding: str, tmp_path: Path) -> None:
     """What a code page lacks is escaped, in JSON so that it can be read back."""
 

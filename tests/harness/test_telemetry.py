@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
@@ -180,27 +179,27 @@ def test_spans_that_a_full_queue_drops_are_counted(
     assert capsys.readouterr().err == ""
 
 
-def test_a_full_disk_is_told_and_leaves_whole_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+NO_ROOM = """
+import resource, sys
+from pathlib import Path
+from tests.harness.test_telemetry import run_once
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, 3_000))
+watch, (said, *_) = run_once(Path(sys.argv[1]))
+print(watch.deliveries[0].exported, watch.deliveries[0].lost, said)
+"""
+
+
+def test_no_room_is_told_and_leaves_whole_lines(tmp_path: Path) -> None:
     """What does not fit is taken back, so that the next line is read."""
-    real, room = os.write, [3_000]
-
-    def nearly_full(descriptor: int, data: Any) -> int:
-        if not room[0]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        written = real(descriptor, data[: room[0]])
-        room[0] -= written
-        return written
-
-    monkeypatch.setattr(os, "write", nearly_full)
-    watch, (said, *_) = run_once(tmp_path / "traces")
-    (delivery,) = watch.deliveries
-    assert 0 < delivery.lost < SPANS
-    assert said.endswith(f"{delivery.lost} lost (No space left on device)")
-    assert watch.path is not None
-    lines = watch.path.read_text(encoding="utf-8").splitlines()
-    assert len([json.loads(line) for line in lines]) == delivery.exported
+    child = [sys.executable, "-B", "-c", NO_ROOM, str(tmp_path)]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(child, cwd=root, capture_output=True, text=True, check=True, timeout=60)
+    exported, lost, said = done.stdout.strip().split(" ", 2)
+    assert 0 < int(lost) < SPANS
+    assert said.endswith(f"{lost} lost (File too large)")
+    (path,) = trace_files(tmp_path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len([json.loads(line) for line in lines]) == int(exported)
 
 
 def test_lost_spans_are_an_error_when_asked_for(tmp_path: Path) -> None:
