@@ -121,7 +121,7 @@ def canonical_json(value: JsonValue) -> str:
 
 def same_json(one: JsonValue, other: JsonValue) -> bool:
     """Whether two values have the same canonical spelling; most are spelled the same anyway."""
-    return json.dumps(one) == json.dumps(other) or canonical_json(one) == canonical_json(other)
+    return repr(one) == repr(other) or canonical_json(one) == canonical_json(other)
 
 
 def without_empty_defaults(body: JsonValue) -> JsonValue:

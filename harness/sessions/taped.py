@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict
 from threading import Event, Lock
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from agent_core.budget import Spent, counting, current_budget
 from agent_core.gears import LongTerm, Retriever, ToolExecutor, ToolRunner
@@ -26,15 +26,6 @@ inside_call: ContextVar[int | None] = ContextVar("agentrig_inside_call", default
 """Number of the taped call or search that runs in this context: its requests belong to it."""
 
 
-@runtime_checkable
-class TapeableExecutor(Protocol):
-    """An executor whose runner can be exchanged, as ours can."""
-
-    runner: ToolRunner
-
-    def replace(self, *, runner: ToolRunner) -> Any: ...
-
-
 def exchange_runner(
     executor: ToolExecutor, make: Callable[[ToolRunner], ToolRunner]
 ) -> ToolExecutor:
@@ -43,7 +34,7 @@ def exchange_runner(
     Raises:
         SessionError: it does not have one that could be exchanged.
     """
-    if not isinstance(executor, TapeableExecutor):
+    if not (hasattr(executor, "runner") and hasattr(executor, "replace")):
         raise SessionError(
             f"{type(executor).__name__} has no `runner` to record at: tools cannot be taped"
         )
