@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterable, Mapping
@@ -131,6 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     server: _Server
+    raw_requestline: bytes
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("do_"):  # every method is answered the same way
@@ -139,6 +141,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         """Say nothing."""
+
+    def parse_request(self) -> bool:
+        """Read the first line; a path of bare UTF-8 is percent-encoded, as it should have come."""
+        self.raw_requestline = re.sub(
+            rb"[\x80-\xff]", lambda found: b"%%%02X" % found[0][0], self.raw_requestline
+        )
+        return super().parse_request()
 
     def handle(self) -> None:
         with suppress(OSError):  # the client left, or was sent away

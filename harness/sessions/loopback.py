@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Self
+from urllib.parse import unquote
 
 from harness.faults import FaultServer, Received, Response
 
@@ -46,8 +47,11 @@ class NamedServer(ABC):
         named = _NAMED.fullmatch(received.path)
         if named is None:
             return self._answer(received, None)
-        return self._answer(replace(received, path=named["rest"]), named["name"])
+        return self._answer(replace(received, path=named["rest"]), unquote(named["name"]))
 
     @abstractmethod
     def _answer(self, received: Received, name: str | None) -> Response:
-        """The response to a request, `/s/NAME` taken off its path."""
+        """The response to a request, `/s/NAME` taken off its path.
+
+        `name` is percent-decoded: `../x` is one that can come.
+        """

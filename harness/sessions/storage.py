@@ -32,7 +32,7 @@ def session_path(folder: str | Path, name: str) -> Path:
     if not _NAME.fullmatch(stem) or len(stem) > _MAX_NAME or stem.lower() in _RESERVED:
         raise SessionError(
             "expected a session name of letters and digits of any language, '-', '_' and '.', "
-            f"no more than {_MAX_NAME}, not of spaces, got {name!r}"
+            f"without spaces and of at most {_MAX_NAME} characters, got {name!r}"
         )
     return Path(folder) / f"{stem}{SUFFIX}"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,41 @@ def test_agents_at_the_same_time_have_their_own_files(tmp_path: Path) -> None:
     assert strange.status_code == taken.status_code == 409
     assert "expected a session name" in strange.json()["error"]
     assert not (tmp_path / "tour.yaml").exists()
+
+
+@pytest.mark.parametrize("path", ["/s/%E5%BC%A0%E4%B8%89", "/s/%e5%bc%a0%e4%b8%89", "/s/张三"])
+def test_a_name_in_an_address_is_read_as_it_was_meant(tmp_path: Path, path: str) -> None:
+    """Percent-encoded as HTTP clients do, or as bare UTF-8, in a recording and when served."""
+    with recording(tmp_path, ollama) as (proxy, _):
+        assert raw_post(proxy.url, f"{path}/api/chat")[0] == 200
+    assert [each.name for each in proxy.written] == ["张三.yaml"]
+    with serve(proxy.written) as server:
+        assert raw_post(server.url, f"{path}/api/chat")[0] == 200
+        assert server.verdict().ok
+
+
+@pytest.mark.parametrize("name", ["%2e%2e%2fx", "a%2fb", "%2Ftmp", "a%5Cb", "a%00", "%ff", "a%20b"])
+def test_a_name_that_is_decoded_stays_in_its_folder(tmp_path: Path, name: str) -> None:
+    """What would be another folder, or no text at all, is refused in words."""
+    folder = tmp_path / "inner"
+    with recording(folder, ollama) as (proxy, _):
+        status, refused = raw_post(proxy.url, f"/s/{name}/api/chat")
+    assert status == 409
+    assert "expected a session name" in refused
+    assert "without spaces and of at most 120 characters" in refused
+    assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == []
+
+
+def raw_post(url: str, path: str) -> tuple[int, str]:
+    """Send the path to the byte, as a client that does not mend it."""
+    body = json.dumps(BODY).encode()
+    host, port = url.removeprefix("http://").split(":")
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=FAR_FUTURE) as connection:
+        connection.sendall(head.encode() + body)
+        with HTTPResponse(connection) as got:
+            got.begin()
+            return got.status, got.read().decode()
 
 
 def test_one_writer_a_session(tmp_path: Path) -> None:
