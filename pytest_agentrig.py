@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,6 +40,9 @@ _HEAD = 4096  # bytes in which a session file has told that it is one
 _FAILED = Path(".agentrig", "failed")
 _TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
 _ACCEPTED = "agentrig accepted"
+_UNWRITTEN = "agentrig unwritten"
+_PASSED = pytest.StashKey[bool]()
+_SERVED = pytest.StashKey[list[tuple[Path, "SessionServer | RecordingProxy"]]]()
 _RECORDED = pytest.StashKey[set[tuple[Path, bool]]]()
 
 
@@ -80,11 +83,27 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SessionFil
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Write what was recorded or accepted in a test that ended well, its fixtures included."""
+    well = False
+    try:
+        yield
+        well = item.stash.get(_PASSED, False)
+    finally:
+        with ExitStack() as stack:  # one that cannot be written does not keep the others
+            for path, server in item.stash.setdefault(_SERVED, [])[::-1]:
+                stack.callback(_settle, item, path, server, well=well)
+        item.stash[_SERVED], item.stash[_PASSED] = [], False  # a test may be run again
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # what is expected to fail is known to those inside
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show what the agents of a red test did, and of our own errors what they say."""
     report = yield
+    if call.when == "call":
+        item.stash[_PASSED] = report.passed
     if report.failed and call.excinfo is not None and call.excinfo.errisinstance(SessionChanged):
         report.longrepr = str(call.excinfo.value)
     kept = item.stash.get(_TRACES, None)
@@ -100,11 +119,14 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what was taken over."""
-    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    """Tell what was taken over, and what was not written."""
+    ended = [*terminalreporter.getreports(""), *terminalreporter.getreports("error")]
+    reports = (each for each in ended if getattr(each, "when", None) == "teardown")
     for name, words in (each for report in reports for each in report.user_properties):
         if name == _ACCEPTED:
             terminalreporter.write_line(f"accepted: {words}; the model was not asked again")
+        elif name == _UNWRITTEN:
+            terminalreporter.write_line(words)
 
 
 class SessionFile(pytest.File):
@@ -162,7 +184,7 @@ def serve_session(
     everything recorded has to have been asked for, in its order, and nothing else. Further
     arguments are those of `harness.sessions.serve.serve`, such as `pace`. With
     `--agentrig-record` the agent is recorded instead, before the server of `$OLLAMA_HOST`, or
-    (`accept`) what it sends otherwise than recorded is taken over.
+    (`accept`) what it sends otherwise than recorded is taken over: once the test has ended well.
     """
 
     @contextmanager
@@ -171,33 +193,30 @@ def serve_session(
     ) -> Iterator[SessionServer | RecordingProxy]:
         __tracebackhide__ = True
         path, config = _session_path(request, session), request.config
-        mode, done = _mode(config), _done(config)
-        records = (mode == "once" and not path.exists()) or (
-            mode == "rewrite" and (path, True) not in done
+        mode, served = _mode(config), request.node.stash.setdefault(_SERVED, [])
+        again = dict(served).get(path)  # this test has recorded it, or accepted what was sent
+        records = again is None and (
+            (mode == "once" and not path.exists())
+            or (mode == "rewrite" and (path, True) not in _done(config))
         )
-        if not records:
+        if not records and again is None:
             _existing(path, config)
         from harness.sessions import testing  # noqa: PLC0415 - only when it is used
 
         with _in_words("record" if records else "serve", path, OSError):
-            server = testing.server_for_test(path, mode, records=records, **how)
+            server = testing.server_for_test(path, mode, records=records, again=again, **how)
         try:
-            with server:
+            with testing.serving(server):
                 yield server
         except Exception as error:  # the agent failed: a refused request may be why
             for line in testing.told_of(server, path, **how):
                 error.add_note(line)
             raise
-        if records:
-            done.add((path, True))
-            return
-        if lines := testing.told_of(server, path, **how):
+        if not records and (lines := testing.told_of(server, path, **how)):
             lines = ["the agent sent other requests:", *lines, _told_mode(config)]
             raise SessionChanged("\n".join(lines))
-        with _in_words("accept what was sent for", path, OSError):
-            causes = testing.accepted(server)
-        if causes:
-            request.node.user_properties.append((_ACCEPTED, f"{path.stem}: {', '.join(causes)}"))
+        if records or mode == "accept":
+            served.append((path, server))
 
     return serve_one
 
@@ -222,6 +241,25 @@ def agent_trace(request: pytest.FixtureRequest) -> MemoryTraces:
     memory = MemoryTraces()
     request.node.stash.setdefault(_TRACES, []).append(memory.traces)
     return memory
+
+
+def _settle(
+    item: pytest.Item, path: Path, server: SessionServer | RecordingProxy, *, well: bool
+) -> None:
+    """Write what was recorded or accepted in a test that ended well; else say that it is not."""
+    from harness.sessions import testing  # noqa: PLC0415 - only when it is used
+
+    if not well:
+        lost = testing.leave(server, path)
+        told = [(_UNWRITTEN, f"{each}: its test did not end well") for each in lost[:1]]
+        item.user_properties += [*told, *((_UNWRITTEN, each) for each in lost[1:])]
+        return
+    accepts = _mode(item.config) == "accept"
+    with _in_words("accept what was sent for" if accepts else "record", path, OSError):
+        causes = testing.write(server)
+    _done(item.config).add((path, True))
+    if causes:
+        item.user_properties.append((_ACCEPTED, f"{path.stem}: {', '.join(causes)}"))
 
 
 def _load_ours_as_it_is(manager: pytest.PytestPluginManager) -> None:

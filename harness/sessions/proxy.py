@@ -21,6 +21,7 @@ from harness.faults import Received, Response
 from harness.redact import register_headers
 from harness.sessions.delivery import UNREACHED, failure, no_answer
 from harness.sessions.errors import SessionError
+from harness.sessions.format import SessionFile
 from harness.sessions.journal import journal_path
 from harness.sessions.loopback import NamedServer
 from harness.sessions.storage import session_path
@@ -78,12 +79,30 @@ class RecordingProxy(NamedServer):
             raise
 
     def __exit__(self, *exc: object) -> None:
-        super().__exit__(*exc)
+        self.stop()
+        if any(exc):
+            self.leave()
+        else:
+            self.finish()
+
+    def stop(self) -> None:
+        """Answer no more; what has been recorded is yet to be written or left."""
+        super().__exit__(None, None, None)
+
+    def finish(self) -> None:
+        """Write the sessions."""
         for tape in self._tapes.values():
-            if any(exc):
-                tape.leave()
-            elif tape.finish():
+            if tape.finish():
                 self.written.append(tape.path)
+
+    def leave(self) -> None:
+        """Write no session; the journals stay."""
+        for tape in self._tapes.values():
+            tape.leave()
+
+    def session(self) -> SessionFile:
+        """What has been recorded so far under the name of the proxy."""
+        return self._tape(self._name).session()
 
     def _tape(self, name: str) -> TrafficTape:
         with self._lock:

@@ -6,8 +6,8 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject, Language, Protocol
 from harness.redact import register_environment
+from harness.sessions.accept import causes_of
 from harness.sessions.accepting import AcceptingServer
-from harness.sessions.cassette import load_session
+from harness.sessions.cassette import load_session, parse_session, render_session
 from harness.sessions.errors import SessionBusy, SessionError, SessionExists
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
 from harness.sessions.journal import journal_path
@@ -116,6 +117,7 @@ def server_for_test(
     mode: RecordMode,
     *,
     records: bool,
+    again: SessionServer | RecordingProxy | None = None,
     repeat: bool = False,
     faults: Sequence[str] = (),
     unreadable: Callable[[Path, Exception], None] | None = None,
@@ -128,6 +130,7 @@ def server_for_test(
             with the mode `accept` takes over what is changed. With faults, or requests that may
             come again, what is sent is not what would be recorded: that is judged as ever. So is
             a session of an agent of ours, which has a trajectory to lose.
+        again: what has served the same session to this test; what it recorded is served.
         repeat, faults, unreadable, how: arguments of `serve`.
 
     Raises:
@@ -141,6 +144,9 @@ def server_for_test(
         source = resolved(ModelSource(name=path.stem))
         reachable(source)
         return RecordingProxy(source.base_url or "", path.parent, path.stem, mode="rewrite")
+    if isinstance(again, RecordingProxy):
+        file = parse_session(render_session(again.session()))  # as it will be read
+        return SessionServer({path.stem: file}, repeat=repeat, faults=faults, **how)
     if mode == "accept" and _can_accept(path, repeat=repeat, faults=faults):
         return AcceptingServer(path, **how)
     return serve([path], repeat=repeat, faults=faults, unreadable=unreadable, **how)
@@ -168,8 +174,21 @@ def told_of(server: SessionServer | RecordingProxy, path: Path, **how: Any) -> l
     return [*lines, f"if this is meant: {accept}{REWRITE}"]
 
 
-def accepted(server: SessionServer | RecordingProxy) -> tuple[str, ...]:
-    """Causes of drift that are taken over into the recording, where that was asked for."""
+@contextmanager
+def serving(server: SessionServer | RecordingProxy) -> Iterator[None]:
+    """Serve in a block. What a proxy has recorded when it ends well, `write` or `leave` is for."""
+    with ExitStack() as stack:
+        stack.enter_context(server)
+        yield
+        if isinstance(server, RecordingProxy):
+            stack.pop_all()
+            server.stop()
+
+
+def write(server: SessionServer | RecordingProxy) -> tuple[str, ...]:
+    """Write what was recorded, or take over what is changed: the causes of that drift."""
+    if isinstance(server, RecordingProxy):
+        server.finish()
     deadline = time.monotonic() + _PATIENCE
     while isinstance(server, AcceptingServer):
         try:
@@ -181,6 +200,16 @@ def accepted(server: SessionServer | RecordingProxy) -> tuple[str, ...]:
     return ()
 
 
+def leave(server: SessionServer | RecordingProxy, path: Path) -> list[str]:
+    """Write nothing; what is not written, and what is left behind of it."""
+    if isinstance(server, RecordingProxy):
+        server.leave()
+        return [f"not recorded: {path.stem}", *left_behind(path)]
+    causes = causes_of(server.drift()) if isinstance(server, AcceptingServer) else []
+    names = ", ".join(one_line(each.part) for each in causes)
+    return [f"not accepted: {path.stem}: {names}"] if names else []
+
+
 def left_behind(path: Path) -> list[str]:
     """Of a recording that was interrupted, as by a test that failed."""
     journal = journal_path(path)
@@ -188,7 +217,8 @@ def left_behind(path: Path) -> list[str]:
         return []
     return [
         f"{journal} is left of a recording that did not end, and no session was written; "
-        "--agentrig-record=once begins anew, `agentrig record … --resume` goes on"
+        f"--agentrig-record={'rewrite' if path.exists() else 'once'} begins anew, "
+        "`agentrig record … --resume` goes on"
     ]
 
 

@@ -126,13 +126,17 @@ class TrafficTape:
         """Write the file; whether there is anything in it."""
         with self._lock:
             self._over = True
-        takes, exchanges = self._recorded()
-        if takes:
-            traffic = Traffic(provenance=self._provenance(exchanges), takes=takes)
-            file = SessionFile(None, exchanges, traffic=traffic)
+        file = self.session()
+        if file.takes:
             write_atomically(self.path, render_session(file))
         self._journal.discard()
-        return bool(takes)
+        return bool(file.takes)
+
+    def session(self) -> SessionFile:
+        """What has been recorded so far."""
+        takes, exchanges = self._recorded()
+        traffic = Traffic(provenance=self._provenance(exchanges), takes=takes)
+        return SessionFile(None, exchanges, traffic=traffic)
 
     def _recorded(self) -> tuple[list[Take], tuple[Exchange, ...]]:
         """What was interrupted, and what came after it."""

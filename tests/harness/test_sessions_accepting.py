@@ -18,7 +18,7 @@ from harness.sessions.errors import SessionBusy, SessionError
 from harness.sessions.format import SessionFile, Take, Traffic
 from harness.sessions.journal import sole_writer
 from harness.sessions.serve import serve
-from harness.sessions.testing import accepted, server_for_test
+from harness.sessions.testing import server_for_test, write
 from tests.harness.serve_support import ANSWER, ASKED, QUESTION, SEEN, ask, tool_turn
 from tests.harness.sessions_support import three_steps
 
@@ -129,7 +129,7 @@ def test_a_worker_beside_is_waited_for(theirs: Path) -> None:
     servers = [accepting(theirs, FIRST, SECOND) for _ in range(2)]
     with ThreadPoolExecutor() as pool:
         with sole_writer(theirs):
-            waiting = [pool.submit(accepted, each) for each in servers]
+            waiting = [pool.submit(write, each) for each in servers]
             assert not any(each.done() for each in waiting)
         causes = sorted(each.result(timeout=60) for each in waiting)
     assert causes == [(), ("system text",)]
@@ -143,7 +143,7 @@ def test_it_takes_the_arguments_of_plain_serving(theirs: Path) -> None:
         assert isinstance(server, AcceptingServer)
         for body in (FIRST, SECOND):
             ask(server, body)
-    assert accepted(server) == ("system text",)
+    assert write(server) == ("system text",)
 
 
 def test_a_stock_cassette_gets_a_place_for_the_note(tmp_path: Path) -> None:

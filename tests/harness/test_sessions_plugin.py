@@ -370,6 +370,115 @@ def test_what_another_agent_says_now_is_accepted_offline(
     ]
 
 
+AFTERWARDS = """
+import pytest
+import requests
+
+
+def ask(server, words):
+    body = {"model": "m", "stream": False, "messages": [{"role": "system", "content": words}]}
+    with requests.Session() as http:
+        http.trust_env = False
+        return http.post(server.url + "/api/chat", json=body, timeout=10).status_code
+
+
+def test_assertion(serve_session):
+    with serve_session("theirs") as server:
+        ask(server, "{words}")
+    assert {well}
+
+
+@pytest.fixture
+def agent(serve_session):
+    with serve_session("theirs") as server:
+        yield server
+
+
+def test_fixture(agent):
+    ask(agent, "{words}")
+    assert {well}
+
+
+@pytest.fixture
+def checked(agent):
+    yield agent
+    assert {well}
+
+
+def test_teardown(checked):
+    ask(checked, "{words}")
+
+
+@pytest.mark.xfail(strict=True)
+def test_xfail(serve_session):
+    with serve_session("theirs") as server:
+        ask(server, "{words}")
+    assert not {well}
+
+
+def test_twice(serve_session):
+    for _ in range(2):
+        with serve_session("theirs") as server:
+            assert ask(server, "{words}") == 200
+    assert {well}
+"""
+
+
+@pytest.mark.parametrize("mode", ["once", "rewrite", "accept"])
+@pytest.mark.parametrize("test", ["assertion", "fixture", "teardown", "twice"])
+def test_a_session_is_written_when_its_test_has_ended_well(
+    pytester: pytest.Pytester,
+    live: FaultServer,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    test: str,
+) -> None:
+    """Whatever makes it red after the block: nothing is written, and that is said."""
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    session = Path("cassettes/theirs.yaml")
+
+    def run(mode: str, words: str, well: str) -> tuple[dict[str, int], str]:
+        text = AFTERWARDS.replace("{words}", words).replace("{well}", well)
+        pytester.makepyfile(test_it=text)
+        return run_here(pytester, f"--agentrig-record={mode}", "-k", f"test_{test}")
+
+    if mode != "once":
+        run("once", "Be brief.", "True")
+    before = session.read_bytes() if session.exists() else None
+    counts, output = run(mode, "Be long.", "0 > 1")
+    assert counts["errors" if test == "teardown" else "failed"] == 1, output
+    assert (session.read_bytes() if session.exists() else None) == before
+    what = "accepted: theirs: system text" if mode == "accept" else "recorded: theirs"
+    assert output.count(f"not {what}: its test did not end well") == 1 + (
+        test == "twice" and mode == "accept"
+    )
+    assert ("theirs.yaml.journal is left" in output) == (mode != "accept")
+    counts, output = run(mode, "Be long.", "True")
+    assert (counts["passed"], counts.get("errors")) == (1, None), output
+    assert "not accepted" not in output
+    assert [each.name for each in Path("cassettes").iterdir()] == ["theirs.yaml"]
+    asked_before = asked(live)
+    assert run("none", "Be long.", "True")[0]["passed"] == 1
+    assert asked(live) == asked_before
+
+
+@pytest.mark.parametrize(("well", "count"), [("True", "xfailed"), ("False", "failed")])
+def test_what_is_expected_to_fail_writes_nothing(
+    pytester: pytest.Pytester,
+    live: FaultServer,
+    monkeypatch: pytest.MonkeyPatch,
+    well: str,
+    count: str,
+) -> None:
+    """Neither when it fails, nor when it should have failed and did not."""
+    monkeypatch.setenv("OLLAMA_HOST", live.url)
+    pytester.makepyfile(test_it=AFTERWARDS.replace("{well}", well))
+    counts, output = run_here(pytester, "--agentrig-record=once", "-k", "test_xfail")
+    assert counts[count] == 1
+    assert "not recorded: theirs: its test did not end well" in output
+    assert not Path("cassettes/theirs.yaml").exists()
+
+
 SERVED_OURS = """
 import json
 import pytest
@@ -417,7 +526,7 @@ def test_what_cannot_be_accepted_after_all_is_told_in_words(
     changed = f"import pathlib\n{CHANGED}{meanwhile}".replace("{words}", "Be long.")
     test.write_text(changed, encoding="utf-8")
     counts, output = run_here(pytester, "--agentrig-record=accept")
-    assert counts == {"failed": 1}
+    assert counts == {"passed": 1, "errors": 1}
     assert "cannot accept what was sent for theirs.yaml: " in output
     assert "changed while it was accepted; try again" in output
     assert "harness/sessions" not in output
