@@ -6,7 +6,7 @@ sides are brought to one form, scrubbed, before they are compared.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +26,6 @@ from harness.sessions.exchange import (
     json_body,
 )
 from harness.sessions.format import SessionFile, Take
-from harness.sessions.parts import common_start
 from harness.sessions.player import Player
 from harness.sessions.scrubbing import scrub_request
 from harness.sessions.volatile import hidden
@@ -99,6 +98,11 @@ class Cursor:
         return next((number for number, used in enumerate(self.used) if not used), None)
 
     @property
+    def all_answered(self) -> int:
+        """How many requests the conversation has, once all of them are answered; else 0."""
+        return 0 if self.unused else sum(not is_fact(each) for each in self.requests)
+
+    @property
     def unused(self) -> list[int]:
         """Requests of the conversation that nobody sent."""
         return [number for number, used in enumerate(self.used) if not used]
@@ -149,18 +153,20 @@ class Cursor:
             self.used[number] = False
 
     def nearest(self, form: Request) -> tuple[int, int] | None:
-        """The request that begins with the most messages of this one: how many, and its number.
+        """The request with the most messages of this one, wherever: how many, and its number.
 
-        Among equals the one whose turn it is.
+        Among equals the one whose turn it is, or the latest when all are answered.
         """
-        messages = _messages(form)
+        said = _counted(_messages(form))
         same_route = [
             number for number, each in enumerate(self.requests) if each.url == form.url
         ]  # fmt: skip
         if not same_route:
             return None
-        score = {n: common_start(self._messages[n], messages) for n in same_route}
-        best = max(same_route, key=lambda n: (score[n], not self.used[n], -n))
+        score = {n: (self._said[n] & said).total() for n in same_route}
+        best = max(
+            same_route, key=lambda n: (score[n], not self.used[n], n if self.used[n] else -n)
+        )
         return score[best], best
 
     def drift(self, sent: Mapping[int, Request]) -> Drift:
@@ -182,6 +188,11 @@ class Cursor:
     def _messages(self) -> list[list[JsonObject]]:
         """Of each recorded request; few sessions need them, and those at every request."""
         return [_messages(each) for each in self.requests]
+
+    @cached_property
+    def _said(self) -> list[Counter[str]]:
+        """The messages of each recorded request, in any order."""
+        return [_counted(each) for each in self._messages]
 
     def _begin_detour(
         self, number: int, own: Sequence[JsonObject], rest: Sequence[JsonObject], form: Request
@@ -264,6 +275,10 @@ def _messages(form: Request) -> list[JsonObject]:
     body = json_body(form.body)
     messages = body.get("messages") if isinstance(body, dict) else None
     return messages if isinstance(messages, list) else []
+
+
+def _counted(messages: Sequence[JsonObject]) -> Counter[str]:
+    return Counter(map(canonical_json, messages))
 
 
 def _with_messages(form: Request, messages: Sequence[JsonObject]) -> Request:

@@ -22,7 +22,7 @@ class Refusal:
 
     Attributes:
         route: where it was sent.
-        session: the recorded one that begins most like it, None when there is none.
+        session: the recorded one that has most in common with it, None when there is none.
         drift: what differs from there.
         words: why it was refused.
     """
@@ -91,13 +91,20 @@ def nearest(form: Request, cursors: Sequence[Cursor]) -> list[tuple[int, Cursor,
     return sorted(ranked, key=lambda each: -each[0])
 
 
-def refusal_of(form: Request, cursors: Sequence[Cursor]) -> Refusal:
-    """Why none of the recorded requests is this one."""
+def refusal_of(form: Request, cursors: Sequence[Cursor], *, repeats: bool = False) -> Refusal:
+    """Why none of the recorded requests is this one.
+
+    Args:
+        repeats: those that were answered are so again.
+    """
     route = route_of(form.url)
     key = canonical_key(form)
     for each in cursors:
         if (number := each.anywhere(key)) is not None:
-            words = f"session {each.name}: request {number + 1} has been answered already"
+            reason = f"request {number + 1} has been answered already"
+            if each.all_answered > 1:
+                reason = f"{_one_more(each.all_answered)}; {reason}"
+            words = f"session {each.name}: {reason}"
             return Refusal(route, each.name, None, words)
     found = nearest(form, cursors)
     if not found:
@@ -107,11 +114,20 @@ def refusal_of(form: Request, cursors: Sequence[Cursor]) -> Refusal:
     drift = cursor.drift({place: form})
     reasons = "; ".join(cause.part for cause in drift.causes if cause.severity != "ignorable")
     shared = f" ({counted(common, 'message')} in common)" if common else ""
+    answered = 0 if repeats else cursor.all_answered
+    reason = _one_more(answered) if answered else "no recorded request fits"
     words = (
-        f"session {cursor.name}: no recorded request fits; request {place + 1} comes nearest"
+        f"session {cursor.name}: {reason}; request {place + 1} comes nearest"
         f"{shared} and differs in: {reasons}"
     )
     return Refusal(route, cursor.name, drift, words)
+
+
+def _one_more(answered: int) -> str:
+    were = f"all {answered} recorded requests were"
+    if answered == 1:
+        were = "the only recorded request was"
+    return f"{were} answered, and this is one more"
 
 
 def conflict(refusal: Refusal) -> Response:

@@ -39,7 +39,7 @@ class SessionServer(NamedServer):
     """A server on 127.0.0.1 that answers from recordings; a context manager.
 
     `/s/NAME/…` asks one session by its name; without it every session is considered, and the
-    one that begins most like a request answers it.
+    one that has most in common with a request answers it.
 
     Args:
         sessions: by name.
@@ -118,7 +118,7 @@ class SessionServer(NamedServer):
             if found is None and not is_fact:
                 found = self._instead(asked, form, cursors)
             if found is None and not is_fact:
-                refusal = refusal_of(form, cursors)
+                refusal = refusal_of(form, cursors, repeats=self._repeat)
                 self._refused.setdefault(canonical_key(form), refusal)
                 return conflict(refusal)
             if found is not None and not is_fact:

@@ -166,7 +166,7 @@ def told_of(server: SessionServer | RecordingProxy, path: Path, **how: Any) -> l
     lines = list(map(visible, verdict.in_words()))
     if isinstance(server, AcceptingServer):
         ways = map(visible, server.drift().in_words())
-        return [*ways, *lines, f"this cannot be accepted: {REWRITE}"]
+        return [*lines, *ways, f"this cannot be accepted: {REWRITE}"]
     if _is_ours(path):
         return [*lines, f"if this is meant: {_way_of_ours(path)}"]
     has_drift = any(each.drift is not None for each in verdict.refused)

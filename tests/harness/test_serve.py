@@ -72,8 +72,8 @@ def test_empty_defaults_of_clients_do_not_count(tmp_path: Path, extra: Any) -> N
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
-        ([SEEN], "request 1 comes nearest and differs in: "),
-        ([QUESTION, SEEN], "comes nearest (1 message in common) and differs in: "),
+        ([{**SEEN, "content": "雨"}], "request 1 comes nearest and differs in: "),
+        ([SEEN], "request 2 comes nearest (1 message in common) and differs in: "),
         ([QUESTION, ASKED, {**SEEN, "content": "雨"}], " (2 messages in common) and differs in: "),
     ],
 )
@@ -81,6 +81,28 @@ def test_numbers_agree_with_their_nouns(tmp_path: Path, messages: Any, words: st
     """None is not spoken of, one is one message."""
     with serve([tool_turn(tmp_path / "tour.yaml")]) as server:
         assert words in ask(server, {**SECOND, "messages": messages}).json()["error"]
+
+
+def test_a_request_more_than_was_recorded_is_told_first(tmp_path: Path) -> None:
+    """The number is the cause; the request that shares most is the nearest, or else the latest."""
+    other, more = {"role": "user", "content": "上海呢？"}, {"role": "user", "content": "谢谢"}
+    answered = "session tour: all 2 recorded requests were answered, and this is one more; request "
+    with serve([tool_turn(tmp_path / "tour.yaml")]) as server:
+        for each in (FIRST, SECOND):
+            assert ask(server, each).status_code == 200
+        for messages, words in (
+            ([*SECOND["messages"], more], "2 comes nearest (3 messages in common)"),
+            ([other, ASKED, SEEN], "2 comes nearest (2 messages in common)"),
+            ([other], "2 comes nearest and"),
+            ([QUESTION], "1 has been answered already"),
+        ):
+            told = ask(server, {**SECOND, "messages": messages}).json()["error"]
+            assert told.startswith(answered + words)
+    with serve([tmp_path / "tour.yaml"], repeat=True) as server:
+        for each in (FIRST, SECOND):
+            assert ask(server, each).status_code == 200
+        told = ask(server, {**SECOND, "messages": [other]}).json()["error"]
+        assert told.startswith("session tour: no recorded request fits; ")
 
 
 def test_what_fits_nothing_is_refused_with_the_reason(tmp_path: Path) -> None:

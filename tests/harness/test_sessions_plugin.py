@@ -557,6 +557,8 @@ def test_another_way_of_another_agent_is_red_when_it_is_to_be_accepted(
     counts, output = run_here(pytester, "--agentrig-record=accept")
     assert counts == {"failed": 1}
     assert "1 of 1 step differs for one reason: body" in output
+    more = "the only recorded request was answered, and this is one more; request 1 comes nearest"
+    assert output.index(more) < output.index("1 of 1 step differs for one reason: body")
     assert "this cannot be accepted: pytest --agentrig-record=rewrite" in output
     assert Path("cassettes/theirs.yaml").read_bytes() == before
 
