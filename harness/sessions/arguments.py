@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FAILED, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 
+_TYPED = click.core.ParameterSource.COMMANDLINE
+
 Command = Callable[..., Any]
 
 
@@ -118,6 +120,35 @@ def plan_from(
         AgentSource(factory=factory, parameters=given, **known),
         resolved(source),
         tuple(Turn(question=each) for each in questions),
+    )
+
+
+def plan_to_resume(
+    begun: Plan,
+    factory: str,
+    questions: Sequence[str],
+    *,
+    options: Sequence[str],
+    parameters: Sequence[str],
+    **model: Any,
+) -> Plan:
+    """A plan with what the command line says in place of what the recording was begun with."""
+    said = click.get_current_context().get_parameter_source
+    given = {key: value for key, value in model.items() if said(key) is _TYPED}
+    if "model" in given:
+        given["name"] = given.pop("model")
+    given["options"] = {**begun.model.options, **_pairs(options)}
+    values = _pairs(parameters)
+    agent: JsonObject = {key: values.pop(key) for key in ("language", "protocol") if key in values}
+    agent.update(factory=factory, parameters={**begun.agent.parameters, **values})
+    turns = begun.turns
+    if questions and list(questions) != [turn.question for turn in turns]:
+        turns = tuple(Turn(question=each) for each in questions)
+    return Plan(
+        begun.agent.model_copy(update=agent),
+        begun.model.model_copy(update=given),
+        turns,
+        begun.seed,
     )
 
 

@@ -28,12 +28,13 @@ from harness.sessions.arguments import (
     leave,
     model_options,
     plan_from,
+    plan_to_resume,
     trace_options,
     traced,
 )
 from harness.sessions.journal import journal_path
 from harness.sessions.plan import Plan
-from harness.sessions.record import Mode, record
+from harness.sessions.record import Mode, begun_plan, record
 from harness.sessions.show import (
     RunPrinter,
     console,
@@ -150,12 +151,12 @@ def record_command(
             raise click.UsageError("no agent: expected FACTORY as module:function, or --proxy")
         path = session_path(folder, name)
         watch = stack.enter_context(traced(otlp, content, log, require_export, session=path))
-        plan = (
-            None if mode == "resume" and not questions else plan_from(factory, questions, **model)
-        )
-        if plan is not None:
+        if mode == "resume":
+            plan = plan_to_resume(begun_plan(path), factory, questions, **model)
+        else:
+            plan = plan_from(factory, questions, **model)
             reachable(plan.model)
-        printer = None if as_json else RunPrinter(plan.agent.language if plan else "en")
+        printer = None if as_json else RunPrinter(plan.agent.language)
         observers = [each for each in (printer, watch.observer) if each]
         named = [url for url in [model["base_url"]] if url and mode == "resume"]
         try:

@@ -17,8 +17,8 @@ from harness.plain import counted
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.errors import NotReplaced, SessionError, SessionExists
 from harness.sessions.format import ModelSource, Session, SessionFile
-from harness.sessions.journal import Earlier, Journal, interrupted
-from harness.sessions.plan import Plan, plan_of
+from harness.sessions.journal import Earlier, Journal, interrupted, journal_path, read_journal
+from harness.sessions.plan import Plan, plan_of, see_that_it_is_the_same
 from harness.sessions.recording import Recording
 from harness.sessions.servers import Servers
 from harness.sessions.sources import Factory, resolved
@@ -87,7 +87,7 @@ def record(
         SessionBusy: someone else is recording it.
         ServerRefused: another server would be asked.
         NotReplaced: the model failed, and the session that is there ended well.
-        SessionError: nothing to resume.
+        SessionError: nothing to resume, or what is resumed was begun with another plan.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     journal = Journal(path)
@@ -142,6 +142,23 @@ def rewrite(
     return record(plan, factory, path, mode="rewrite", servers=allow, clock=clock)
 
 
+def begun_plan(path: Path) -> Plan:
+    """What an interrupted recording was begun with.
+
+    Raises:
+        SessionError: there is none, or its journal is damaged.
+    """
+    journal = journal_path(path)
+    earlier = read_journal(journal.read_bytes()) if journal.exists() else None
+    if earlier is None or not earlier.header:
+        raise _nothing_to_resume(path)
+    return plan_of(Session(**earlier.header))
+
+
+def _nothing_to_resume(path: Path) -> SessionError:
+    return SessionError(f"no interrupted recording of {path.name!r}: nothing to resume")
+
+
 def _take_up(journal: Journal, mode: Mode, path: Path) -> Earlier | None:
     if mode == "new" and path.exists():  # only now that nobody else can be writing it
         raise SessionExists(f"{path} exists; record it again with --rewrite, or choose a name")
@@ -150,7 +167,7 @@ def _take_up(journal: Journal, mode: Mode, path: Path) -> Earlier | None:
         return None
     earlier = journal.earlier()
     if mode == "resume" and (earlier is None or not earlier.header):
-        raise SessionError(f"no interrupted recording of {path.name!r}: nothing to resume")
+        raise _nothing_to_resume(path)
     if mode == "new" and earlier is not None and earlier.has_work:
         raise interrupted(path, earlier)
     if mode == "new":
@@ -164,12 +181,11 @@ def _plan(plan: Plan | None, earlier: Earlier | None) -> Plan:
         if plan is None:
             raise SessionError("nothing to record: expected a plan, or mode 'resume'")
         return plan
-    known = plan_of(Session(**earlier.header))
-    if plan is not None and plan.agent.factory != known.agent.factory:
-        raise SessionError(
-            f"the interrupted recording is of {known.agent.factory!r}, not {plan.agent.factory!r}"
-        )
-    return known
+    begun = plan_of(Session(**earlier.header))
+    if plan is None:
+        return begun
+    see_that_it_is_the_same(plan, begun)
+    return plan  # with the credentials that no journal holds
 
 
 def _keep_what_ended_well(path: Path, results: Sequence[RunResult]) -> None:

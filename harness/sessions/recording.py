@@ -9,13 +9,12 @@ from agent_core.agent import Agent
 from agent_core.events import Observer
 from agent_core.gears import Clock, ToolRunner
 from agent_core.messages import JsonObject, RunResult
-from harness.redact import redactor
 from harness.sessions.cassette import session_block
 from harness.sessions.clocks import RecordingClock, seeded
 from harness.sessions.errors import SessionError
-from harness.sessions.format import Clocks, Provenance, Session, SessionFile, ToolDefinition, Turn
+from harness.sessions.format import Clocks, Provenance, Session, SessionFile, ToolDefinition
 from harness.sessions.journal import Earlier, Journal
-from harness.sessions.plan import Plan, history_of
+from harness.sessions.plan import Plan, history_of, public_plan
 from harness.sessions.player import Player
 from harness.sessions.recorder import Recorder, recording_session
 from harness.sessions.servers import Servers
@@ -23,7 +22,6 @@ from harness.sessions.sources import (
     Factory,
     build_agent,
     build_model,
-    public,
     resolved,
     server_facts,
     tool_definitions,
@@ -142,14 +140,13 @@ class Recording:
         return self.runner
 
     def _header(self) -> JsonObject:
+        plan = public_plan(self.plan)
         header = Session(
-            agent=self.plan.agent.model_copy(
-                update={"parameters": redactor.value(self.plan.agent.parameters)}
-            ),
-            model=public(self.model_source),
-            turns=[Turn(**redactor.value(turn.model_dump())) for turn in self.plan.turns],
+            agent=plan.agent,
+            model=plan.model,
+            turns=list(plan.turns),
             provenance=self.provenance,
-            seed=self.plan.seed,
+            seed=plan.seed,
         )
         return session_block(header)
 

@@ -182,6 +182,62 @@ def test_a_server_that_a_journal_names_is_not_asked(tmp_path: Path) -> None:
     assert journal.read_text(encoding="utf-8") == text
 
 
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """The folder of an interrupted recording of `s`."""
+    with pytest.raises(KeyboardInterrupt):
+        record_scripted(tmp_path / "s.yaml", ollama_reply(WEATHER), observers=[_Interrupts()])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("given", "was", "now"),
+    [
+        (["Other 问题?"], "Weather in Lisbon, and 2 + 3?", "Other 问题?"),
+        (["a", "b"], "Weather in Lisbon, and 2 + 3?", "b"),
+        (["--model", "other"], 'model.name: "m"', 'model.name: "other"'),
+        (["--api", "openai"], 'model.api: "ollama"', 'model.api: "openai"'),
+        (["--base-url", "http://127.0.0.1:1"], "base_url", 'base_url: "http://127.0.0.1:1"'),
+        (["--stream"], "model.stream: false", "model.stream: true"),
+        (["-o", "temperature=1"], "temperature: 0", "temperature: 1"),
+        (["-o", "seed=4"], "nothing of it", "model.options.seed: 4"),
+        (["--param", "language=zh"], 'language: "en"', 'language: "zh"'),
+        (["--param", "city=Rome"], "nothing of it", 'parameters.city: "Rome"'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_resumed_stays_what_it_was(
+    begun: Path, given: list[str], was: str, now: str
+) -> None:
+    """What is given and differs is named with both values, and nothing is asked."""
+    journal = begun / "s.yaml.journal"
+    before = journal.read_bytes()
+    done = agentrig("record", ASSISTANT, "--name", "s", "--dir", begun, "--resume", *given)
+    assert done.exit_code == 2
+    ours, theirs = done.output.split(", not of ")
+    assert was in ours
+    assert now in theirs
+    assert journal.read_bytes() == before
+    assert not (begun / "s.yaml").exists()
+
+
+def test_what_is_resumed_may_be_said_again(begun: Path) -> None:
+    """The same values in other spellings; what is not given comes from the journal."""
+    journal = begun / "s.yaml.journal"
+    with serving(ollama_reply("Final Answer: 5")) as server:
+        text = re.sub(r"http://127\.0\.0\.1:\d+", server.url, journal.read_text("utf-8"))
+        journal.write_text(text, encoding="utf-8")
+        done = agentrig(
+            "record", ASSISTANT, "Weather in Lisbon, and 2 + 3?", "--name", "s", "--dir", begun,
+            "--resume", "--model", "m", "-o", "temperature=0.0", "--no-stream", "--param",
+            "language=en", "--base-url", f"{server.url.upper()}/",
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    session = load_session(begun / "s.yaml").session
+    assert session is not None
+    assert [turn.question for turn in session.turns] == ["Weather in Lisbon, and 2 + 3?"]
+
+
 @pytest.mark.parametrize(
     ("url", "is_known"),
     [
