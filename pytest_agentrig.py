@@ -40,7 +40,8 @@ _HEAD = 4096  # bytes in which a session file has told that it is one
 _FAILED = Path(".agentrig", "failed")
 _TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
 _ACCEPTED = "agentrig accepted"
-_UNWRITTEN = "agentrig unwritten"
+_TOLD = "agentrig told"
+_WRITTEN = pytest.StashKey[list[Path]]()
 _PASSED = pytest.StashKey[bool]()
 _SERVED = pytest.StashKey[list[tuple[Path, "SessionServer | RecordingProxy"]]]()
 _RECORDED = pytest.StashKey[set[tuple[Path, bool]]]()
@@ -93,7 +94,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
         with ExitStack() as stack:  # one that cannot be written does not keep the others
             for path, server in item.stash.setdefault(_SERVED, [])[::-1]:
                 stack.callback(_settle, item, path, server, well=well)
-        item.stash[_SERVED], item.stash[_PASSED] = [], False  # a test may be run again
+        for path in [] if well else item.stash.get(_WRITTEN, []):
+            words = f"recorded: {path.stem}, and written although its test did not end well"
+            item.user_properties.append((_TOLD, words))
+        item.stash[_SERVED], item.stash[_WRITTEN] = [], []  # a test may be run again
+        item.stash[_PASSED] = False
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # what is expected to fail is known to those inside
@@ -119,13 +124,13 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what was taken over, and what was not written."""
+    """Tell what was taken over, and what became of the recordings of red tests."""
     ended = [*terminalreporter.getreports(""), *terminalreporter.getreports("error")]
     reports = (each for each in ended if getattr(each, "when", None) == "teardown")
     for name, words in (each for report in reports for each in report.user_properties):
         if name == _ACCEPTED:
             terminalreporter.write_line(f"accepted: {words}; the model was not asked again")
-        elif name == _UNWRITTEN:
+        elif name == _TOLD:
             terminalreporter.write_line(words)
 
 
@@ -142,7 +147,7 @@ class SessionItem(pytest.Item):
 
     def runtest(self) -> None:
         """Replay; fail when something changed."""
-        _recorded(self.config, self.path, {})
+        _recorded(self, self.path, {})
         _replayed(self, self.path)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -168,7 +173,7 @@ def replay(request: pytest.FixtureRequest) -> Callable[..., Report]:
         if session is None:
             plan = dict(request.node.get_closest_marker("agentrig").kwargs)
             how.setdefault("factory", plan.get("factory"))
-        _recorded(request.config, path, plan)
+        _recorded(request.node, path, plan)
         return _replayed(request.node, path, **how)
 
     return replay_session
@@ -251,8 +256,8 @@ def _settle(
 
     if not well:
         lost = testing.leave(server, path)
-        told = [(_UNWRITTEN, f"{each}: its test did not end well") for each in lost[:1]]
-        item.user_properties += [*told, *((_UNWRITTEN, each) for each in lost[1:])]
+        lost[:1] = [f"{each}: its test did not end well" for each in lost[:1]]
+        item.user_properties += [(_TOLD, each) for each in lost]
         return
     accepts = _mode(item.config) == "accept"
     with _in_words("accept what was sent for" if accepts else "record", path, OSError):
@@ -325,15 +330,17 @@ def _existing(path: Path, config: pytest.Config) -> Path:
     return path
 
 
-def _recorded(config: pytest.Config, path: Path, plan: dict[str, Any]) -> None:
+def _recorded(item: pytest.Item, path: Path, plan: dict[str, Any]) -> None:
     """See that there is a session: ask the live server, if the command line says so."""
     __tracebackhide__ = True
+    config = item.config
     mode, done = _mode(config), _done(config)
     if mode != "none" and (path, bool(plan)) not in done:  # several tests may share one
         from harness.sessions.testing import record_for_test  # noqa: PLC0415 - only when it is used
 
         with _in_words("record", path):  # an OSError may be the agent's own
-            record_for_test(path, mode, plan, allow=config.getini("agentrig_allow"))
+            if record_for_test(path, mode, plan, allow=config.getini("agentrig_allow")):
+                item.stash.setdefault(_WRITTEN, []).append(path)
         done.add((path, bool(plan)))
     _existing(path, config)
 

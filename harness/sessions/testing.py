@@ -70,8 +70,8 @@ def plan_of_marker(
 
 def record_for_test(
     path: Path, mode: RecordMode, marker: Mapping[str, Any], *, allow: Sequence[str] = ()
-) -> None:
-    """Record the session of a test against the live server, if the mode asks for it.
+) -> bool:
+    """Record the session of a test against the live server, if the mode asks for it, and it did.
 
     Args:
         mode: `once` records a session that is not there, `rewrite` every one.
@@ -109,7 +109,8 @@ def record_for_test(
                     f"what {path} holds and replays from now on; where it is not meant, "
                     "--agentrig-record=rewrite asks again"
                 ) from done.failure
-            return
+            return True
+    return False
 
 
 def server_for_test(

@@ -217,6 +217,23 @@ def test_sessions_are_recorded_when_the_command_line_says_so(
     assert asked(live) == 3  # the file says itself how it was made
 
 
+@pytest.mark.parametrize("mode", ["once", "rewrite"])
+def test_what_replay_records_in_a_red_test_is_told(
+    pytester: pytest.Pytester, live: FaultServer, mode: str
+) -> None:
+    """The file is there, for the test has looked at it; green, or not recorded, nothing is told."""
+    told = "recorded: sum, and written although its test did not end well"
+    test = pytester.makepyfile(test_it=RECORDED.format(url=live.url))
+    if mode == "rewrite":
+        assert told not in run_here(pytester, "-k", "one", "--agentrig-record=once")[1]
+    test.write_text(test.read_text(encoding="utf-8").replace('"5"', '"6"'), encoding="utf-8")
+    counts, output = run_here(pytester, "-k", "test_one", f"--agentrig-record={mode}")
+    assert (counts["failed"], output.count(told)) == (1, 1), output
+    assert Path("cassettes/sum.yaml").exists()
+    counts, output = run_here(pytester, "-k", "test_one")
+    assert (counts["failed"], told in output) == (1, False)
+
+
 def test_a_failure_says_which_record_mode_was_in_force(
     pytester: pytest.Pytester, recorded: Path, live: FaultServer
 ) -> None:
