@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -197,6 +198,7 @@ def serve_session(
         session: str | Path | None = None, **how: Any
     ) -> Iterator[SessionServer | RecordingProxy]:
         __tracebackhide__ = True
+        _see_that_ours_is_found()
         path, config = _session_path(request, session), request.config
         mode, served = _mode(config), request.node.stash.setdefault(_SERVED, [])
         again = dict(served).get(path)  # this test has recorded it, or accepted what was sent
@@ -231,6 +233,8 @@ def scripted_model() -> Callable[..., ScriptedModel]:
     """Make a model that gives the given replies: `scripted_model("Final Answer: 4")`."""
 
     def make(*replies: Any, **settings: Any) -> ScriptedModel:
+        __tracebackhide__ = True
+        _see_that_ours_is_found()
         from agent_core.models import ScriptedModel  # noqa: PLC0415 - only when it is used
 
         return ScriptedModel(replies, **settings)
@@ -241,6 +245,7 @@ def scripted_model() -> Callable[..., ScriptedModel]:
 @pytest.fixture
 def agent_trace(request: pytest.FixtureRequest) -> MemoryTraces:
     """Watch agents: `agent_trace.watch(agent)` is the agent, `agent_trace.last` what it did."""
+    _see_that_ours_is_found()
     from harness.trace.memory import MemoryTraces  # noqa: PLC0415 - only when it is used
 
     memory = MemoryTraces()
@@ -276,6 +281,20 @@ def _load_ours_as_it_is(manager: pytest.PytestPluginManager) -> None:
     marked = getattr(manager.rewrite_hook, "_must_rewrite", None)  # there is no public way
     if isinstance(marked, set):
         marked -= {"agent_core", "harness"}
+
+
+def _see_that_ours_is_found() -> None:
+    """A project may have a `harness` of its own, but then it has no use of ours."""
+    __tracebackhide__ = True
+    for name in ("harness", "agent_core"):
+        spec = find_spec(name)
+        ours = Path(__file__).with_name(name) / "__init__.py"
+        if spec is not None and spec.origin is not None and not ours.samefile(spec.origin):
+            words = (
+                f"the module `{name}` of {spec.origin} hides agentrig's: rename it, or keep its "
+                "folder out of sys.path (`pytest --import-mode=importlib`, not `python -m pytest`)"
+            )
+            raise pytest.fail.Exception(words, pytrace=False)
 
 
 def _is_test(path: Path) -> bool:
@@ -333,6 +352,7 @@ def _existing(path: Path, config: pytest.Config) -> Path:
 def _recorded(item: pytest.Item, path: Path, plan: dict[str, Any]) -> None:
     """See that there is a session: ask the live server, if the command line says so."""
     __tracebackhide__ = True
+    _see_that_ours_is_found()
     config = item.config
     mode, done = _mode(config), _done(config)
     if mode != "none" and (path, bool(plan)) not in done:  # several tests may share one

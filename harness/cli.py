@@ -51,7 +51,16 @@ class LazyGroup(click.Group):
         """Import the command's module, or give None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(COMMANDS[cmd_name][0])
+        try:
+            module = import_module(COMMANDS[cmd_name][0])
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] != "agent_core":
+                raise
+            theirs = getattr(sys.modules.get("agent_core"), "__file__", None)
+            raise click.UsageError(
+                f"the module `agent_core` of {theirs} hides agentrig's: rename it, or keep its "
+                "folder out of sys.path (`agentrig`, not `python -m harness`)"
+            ) from error
         command = getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,18 @@ def test_a_strangers_factory_is_refused(tmp_path: Path) -> None:
     assert "--allow antigravity" in done.output
     assert "antigravity" not in sys.modules
     assert agentrig("replay", tmp_path / "s.yaml", "--agent", ASSISTANT).exit_code == 0
+
+
+def test_a_module_that_hides_ours_is_named(tmp_path: Path) -> None:
+    """`python -m` looks into the current folder first."""
+    (tmp_path / "agent_core.py").touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "replay", "."],
+        cwd=tmp_path, capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"`agent_core` of {tmp_path / 'agent_core.py'} hides agentrig's" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 INTERRUPTED = """

@@ -712,6 +712,40 @@ def test_a_project_with_a_harness_of_its_own_is_left_alone(tmp_path: Path) -> No
     assert not (tmp_path / ".agentrig").exists()
 
 
+USERS = """
+def test_serve(serve_session):
+    with serve_session("three"):
+        pass
+
+
+def test_replay(replay):
+    replay("three")
+
+
+def test_model(scripted_model):
+    scripted_model("Final Answer: 4")
+
+
+def test_trace(agent_trace):
+    pass
+"""
+
+
+@pytest.mark.parametrize("theirs", ["harness.py", "harness/__init__.py", "agent_core/__init__.py"])
+def test_a_module_that_hides_ours_is_named(tmp_path: Path, recorded: Path, theirs: str) -> None:
+    """Whoever uses sessions all the same gets a sentence for it, and none of our source."""
+    shutil.copytree(recorded.parent, tmp_path / "cassettes")
+    (tmp_path / theirs).parent.mkdir(exist_ok=True)
+    (tmp_path / theirs).touch()
+    (tmp_path / "test_users.py").write_text(USERS, encoding="utf-8")
+    code, output = run_pytest(tmp_path, ".")
+    assert (code, "4 failed, 1 error" in output) == (1, True), output
+    name = theirs.partition(".")[0].partition("/")[0]
+    assert output.count(f"the module `{name}` of {tmp_path / theirs} hides agentrig's") >= 5
+    assert "pytest_agentrig.py" not in output
+    assert "Error" not in output.replace("ERROR", "")
+
+
 def test_our_modules_are_loaded_as_they_are(tmp_path: Path, recorded: Path) -> None:
     """An installed distribution with a plugin is compiled anew by pytest, but for ours."""
     about = tmp_path / "other-1.0.dist-info"
