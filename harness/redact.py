@@ -27,6 +27,7 @@ from agent_core.spellings import find_spelled
 MAX_DEPTH = 200
 """Structures nested deeper than this are replaced as a whole."""
 
+_FOLDERS = {"PWD", "OLDPWD"}  # of the shell: no passwords
 _SHORTEST, _SHORTEST_PASSWORD = 8, 6  # characters; what is shorter is found in innocent text
 _USERINFO = re.compile(r"://(?P<user>[^\s/?#:@]{0,200})(?::(?P<password>[^\s/?#]{0,500}))?@")
 _REMEMBERED_CHARS, _REMEMBERED_TEXTS = 100, 1_000
@@ -157,7 +158,7 @@ def register(value: str) -> None:
 def register_environment(environ: Mapping[str, str]) -> None:
     """Register values of variables whose names say that they are secrets, and those in URLs."""
     for name, value in environ.items():
-        if len(value) >= _SHORTEST and is_secret_name(name):
+        if len(value) >= _SHORTEST and name not in _FOLDERS and is_secret_name(name):
             register(value)
         register_urls(value)
 

@@ -11,7 +11,7 @@ from agent_core.parsing.doubt import is_doubtful
 from agent_core.parsing.ending import Ending, clean_answer, next_cut
 from agent_core.parsing.json_strict import read_strict
 from agent_core.parsing.json_strings import starts_key
-from agent_core.parsing.labels import Label, begins_strongly, label_at
+from agent_core.parsing.labels import Label, label_at, seems_labelled
 from agent_core.parsing.notations import CallReader, Found, goes_on, skip_space
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.toolset import TOKEN, Toolset
@@ -140,8 +140,8 @@ class InputReader:
         key = _KEY_VALUE.match(words)
         if key is not None and self._names_parameter(name, key.group()):
             raise Refusal("bad_arguments", f"expected JSON, got {snippet(words)!r}", tool=name)
-        if any(begins_strongly(line) for line in words.split("\n")[1:]):
-            raise Refusal("ambiguous", f"a label without a colon in the input of {name}", tool=name)
+        if any(map(seems_labelled, words.split("\n")[1:])):
+            raise Refusal("ambiguous", f"what seems a label in the input of {name}", tool=name)
         arguments = plain_arguments(name, words, self._tools, self._log, start)
         return Found(Call(name, arguments), cut.pos, notation)
 

@@ -175,10 +175,10 @@ def label_at(text: str, pos: int) -> Label | None:
     )
 
 
-def begins_strongly(line: str) -> bool:
-    """Whether a line begins with a label that is no everyday word, with a colon or without."""
+def seems_labelled(line: str) -> bool:
+    """Whether a line begins with a label: a colon is missing, or it is a word for an answer."""
     label = label_at(line, 0)
-    return label is not None and label.strong
+    return label is not None and (label.strong or label.kind == "final")
 
 
 def stands_out(text: str, label: Label) -> bool:

@@ -273,9 +273,10 @@ def test_registering_reaches_the_agent_too() -> None:
 
 def test_secrets_of_the_environment_are_registered_by_name() -> None:
     """Only variables that are named like secrets, and only values long enough."""
-    register_environment({"HF_TOKEN": "env value 42 long", "HOME": "/home/someone", "PWD": "x"})
-    assert redactor.text("got env value 42 long from /home/someone") == (
-        f"got {MASK} from /home/someone"
+    folders = {"HOME": "/home/someone", "PWD": "/home/someone/a", "OLDPWD": "/home/someone/b"}
+    register_environment({"HF_TOKEN": "env value 42 long", **folders})
+    assert redactor.text("got env value 42 long from /home/someone/a") == (
+        f"got {MASK} from /home/someone/a"
     )
 
 
