@@ -160,13 +160,15 @@ def _origin(
 def _needed(file: SessionFile) -> Iterator[str]:
     """What there is to know: a model that never replied has no digest, and `/v1` tells nothing.
 
-    A derived session says what it was made of instead.
+    Nor does a server that told its version and lists no model of that name. A derived session
+    says what it was made of instead.
     """
     if file.provenance.derived:
         return
     yield "recorded_at"
     answered = [each for each in file.exchanges if reply_of(each.request, each.response)]
-    if any(api_of(each.request.url) == "ollama" for each in answered):
+    asked_in_vain = file.provenance.server is not None
+    if not asked_in_vain and any(api_of(each.request.url) == "ollama" for each in answered):
         yield from ("server", "model_digest")
 
 

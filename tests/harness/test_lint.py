@@ -229,8 +229,11 @@ def test_origin_and_age(good: Path, tmp_path: Path) -> None:
     """A session says which model answered; how old it may be is for the user to say."""
     file = load_session(good)
     assert file.session is not None
-    digest = f"    model_digest: {file.session.provenance.model_digest}\n"
+    origin = file.session.provenance
+    digest = f"    model_digest: {origin.model_digest}\n"
     path = changed(good, tmp_path, digest, "")
+    assert rules(path) == []  # a server that was asked, and lists no such model
+    path = changed(path, tmp_path, f"    server: {origin.server}\n", "")
     assert rules(path) == ["missing-provenance"]
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("/api/chat", "/v1/chat/completions"), encoding="utf-8")
