@@ -107,6 +107,10 @@ def plan_from(
         raise click.UsageError("no question: expected at least one")
     if not all(each.strip() for each in questions):
         raise click.UsageError("an empty question: expected some words in each")
+    try:
+        "".join(questions).encode()
+    except UnicodeError as error:
+        raise no_text(error) from None
     if not model:
         raise click.UsageError("no model: expected e.g. --model qwen2.5-coder:1.5b")
     if api == "openai" and not base_url:
@@ -121,6 +125,11 @@ def plan_from(
         resolved(source),
         tuple(Turn(question=each) for each in questions),
     )
+
+
+def no_text(error: UnicodeError) -> click.UsageError:
+    """The error about a question of which a model would read `??`."""
+    return click.UsageError(f"a question is not UTF-8: {error}")
 
 
 def plan_to_resume(

@@ -27,6 +27,7 @@ from harness.sessions.arguments import (
     json_option,
     leave,
     model_options,
+    no_text,
     plan_from,
     plan_to_resume,
     trace_options,
@@ -194,8 +195,13 @@ def _record_traffic(
 def _typed() -> Iterator[str]:
     """Questions that someone types, up to an empty line or the end of the input."""
     while True:
-        click.echo("> ", nl=False, err=True)
-        question = sys.stdin.readline().strip()
+        if sys.stdin.isatty():
+            click.echo("> ", nl=False, err=True)
+        try:
+            question = sys.stdin.readline().strip()
+            question.encode()  # stdin may read what is no text as halves of pairs
+        except UnicodeError as error:
+            raise no_text(error) from None
         if not question:
             return
         yield question

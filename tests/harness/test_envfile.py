@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,6 +111,23 @@ def test_a_conversation_goes_on_until_an_empty_line(folder: Path) -> None:
         assert b"first?" in server.requests[1]
         assert b"second?" in server.requests[1]
         assert "two" in done.output
+        assert "> " not in done.stderr  # nobody types
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_question_that_is_no_text_is_not_asked(folder: Path, typed: bool, errors: str) -> None:
+    """Bytes that are no UTF-8, typed or as an argument, are told and go nowhere."""
+    bad = b"\xff\xfe bad \xe5\x8c\x97"
+    command = [sys.executable, "-m", "harness", "run", ASSISTANT, "--model", "m"]
+    done = subprocess.run(
+        [*command, "-i"] if typed else [*map(os.fsencode, command), bad],
+        input=bad + b"\n", capture_output=True, check=False,
+        env=os.environ | {"PYTHONIOENCODING": f"utf-8:{errors}"},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert b"a question is not UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_conversation_without_a_question_is_wrong_usage(folder: Path) -> None:
