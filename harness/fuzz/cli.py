@@ -72,8 +72,6 @@ def fuzz_command() -> None:
       agentrig fuzz cases cases.jsonl --target my_agent.parsing:parse
       agentrig fuzz args --examples 5000
     """
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # targets lie where the user stands
 
 
 @fuzz_command.command()

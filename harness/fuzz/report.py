@@ -142,7 +142,10 @@ def _cut(text: str) -> str:
 
 
 _TEST = '''\
-"""Replies that {spec} got wrong, found by `agentrig fuzz`; each passes once it is mended."""
+"""Replies that {spec} got wrong, found by `agentrig fuzz`; each passes once it is mended.
+
+Run it where the target can be imported: `pytest {folder}` from the folder it was found in.
+"""
 
 from pathlib import Path
 
@@ -177,7 +180,7 @@ def save(result: Result, folder: Path, spec: str | None) -> list[Path]:
     written = [findings]
     if spec is not None:
         test = folder / "test_findings.py"
-        test.write_text(_TEST.format(spec=spec), encoding="utf-8")
+        test.write_text(_TEST.format(spec=spec, folder=folder.name), encoding="utf-8")
         written.append(test)
         sessions = folder / "sessions"
         if write_replies(map(finding_json, result.findings), sessions):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -101,6 +102,8 @@ def load_target(spec: str) -> Target:
         TargetError: there is no such thing.
     """
     module_name, colon, name = spec.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # targets lie where the user stands
     try:
         if not (module_name and colon and name):
             raise TargetError("it has no colon")
