@@ -109,8 +109,8 @@ def plan_from(
         raise click.UsageError("an empty question: expected some words in each")
     try:
         "".join(questions).encode()
-    except UnicodeError as error:
-        raise no_text(error) from None
+    except UnicodeError:
+        raise no_text() from None
     if not model:
         raise click.UsageError("no model: expected e.g. --model qwen2.5-coder:1.5b")
     if api == "openai" and not base_url:
@@ -127,9 +127,9 @@ def plan_from(
     )
 
 
-def no_text(error: UnicodeError) -> click.UsageError:
+def no_text() -> click.UsageError:
     """The error about a question of which a model would read `??`."""
-    return click.UsageError(f"a question is not UTF-8: {error}")
+    return click.UsageError("a question is not UTF-8: it holds bytes that are no characters")
 
 
 def plan_to_resume(

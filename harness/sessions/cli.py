@@ -200,8 +200,8 @@ def _typed() -> Iterator[str]:
         try:
             question = sys.stdin.readline().strip()
             question.encode()  # stdin may read what is no text as halves of pairs
-        except UnicodeError as error:
-            raise no_text(error) from None
+        except UnicodeError:
+            raise no_text() from None
         if not question:
             return
         yield question
