@@ -9,7 +9,7 @@ from agent_core.parsing.doubt import announces_quotation, speaks_of
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.notations import skip_space
 from agent_core.parsing.outcome import Refusal
-from agent_core.parsing.prose import call_in_prose
+from agent_core.parsing.prose import call_in_prose, meant_as_call
 from agent_core.parsing.reading import Reading, Step, step_of
 from agent_core.parsing.verdicts import Decided
 
@@ -176,9 +176,16 @@ class BlockReader:
         if speaks_of(self._text, pos):
             return None
         self._at.prose = True
-        mark = self._log.mark()
-        step = self._unlabelled(pos, start=self._text.rfind("\n", 0, pos) + 1)
+        mark, start = self._log.mark(), self._text.rfind("\n", 0, pos) + 1
+        step = self._unlabelled(pos, start=start)
         if isinstance(step, Decided):
             return step
         self._log.rollback(mark)
+        rest = self._text[pos:].rstrip(" \t\r\n`")
+        if (
+            not self._text[start:pos].strip()
+            and rest[-1] == "}"
+            and meant_as_call(rest, self._tools)
+        ):
+            raise Refusal("no_decision", "what ends the reply is like an action, but damaged")
         return None
