@@ -9,7 +9,7 @@ from agent_core.parsing.arguments import plain_arguments
 from agent_core.parsing.calls import Call
 from agent_core.parsing.inputs import InputReader
 from agent_core.parsing.json_strict import read_strict
-from agent_core.parsing.labels import Label, announces, label_at
+from agent_core.parsing.labels import Label, announces, label_at, seems_labelled
 from agent_core.parsing.notations import TAGS, CallReader, Found, goes_on, skip_space
 from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 from agent_core.parsing.python_calls import read_arguments
@@ -144,8 +144,9 @@ class ActionReader:
 
     def _ends_step(self, pos: int) -> bool:
         """Whether nothing or another label stands under `pos`, so that the step ends there."""
-        first = skip_space(self._text, pos)
-        return first >= len(self._text) or announces(self._text, first)
+        text, first = self._text, skip_space(self._text, pos)
+        line = text.rfind("\n", pos, first) + 1 or first
+        return first >= len(text) or announces(text, first) or seems_labelled(text, line)
 
     def _unnamed(self, eol: int, line: str, label: Label) -> Found | None:
         """No tool of that name: the prompt's own words before a call, prose, or a refusal."""

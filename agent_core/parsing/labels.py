@@ -175,9 +175,9 @@ def label_at(text: str, pos: int) -> Label | None:
     )
 
 
-def seems_labelled(line: str) -> bool:
+def seems_labelled(text: str, pos: int = 0) -> bool:
     """Whether a line begins with a label: a colon is missing, or it is a word for an answer."""
-    label = label_at(line, 0)
+    label = label_at(text, pos)
     return label is not None and (label.strong or label.kind == "final")
 
 

@@ -11,6 +11,7 @@ _AFTER_COLON = re.compile(r"[:：=>][ \t]*+([^:：=>\n]+)\Z")
 _OPENINGS = (
     '{"name"', '{ "name"', "{'name'", '{"tool', '{"function', '{"action"', '{"type"', "{name:",
 )  # fmt: skip
+_OPENERS = str.maketrans("｛［", "{[")
 _EMPTY_FENCE = re.compile(r"(`{3,}+|~{3,}+)[\w+-]*+\s*+(?:\1)?+")
 _DATA = re.compile(r"(?:[`~]{3,}+[\w+-]*+\s*+\w*+\s*+)?+[\[{｛\"'<|]|[\w.-]++\s++\(\s*+\w+\s*+=")
 _DAMAGED = re.compile(  # a tool's name and its arguments, in markup or JSON that was not read
@@ -25,9 +26,9 @@ _LINES = 40  # lines of a reply that are looked at
 
 def is_blank(words: str) -> bool:
     """Whether nothing is said: blanks, invisible characters, an empty fence or value."""
-    seen = visible(words).replace("｛", "{").strip()
-    bare = seen.strip("`~ \n")
-    blank = bare in {"", "json", "null", "None", "{}", "[]", "json\n{", "{"}
+    seen = visible(words).translate(_OPENERS).strip()
+    bare = seen.strip("`~ \n").removeprefix("json").strip()
+    blank = bare in {"", "null", "None", "{}", "[]", "{", "[", "[{"}
     return blank or _EMPTY_FENCE.fullmatch(seen) is not None
 
 
