@@ -34,6 +34,7 @@ class ActionReader:
         self._tools = tools
         self._log = log
         self._calls = calls
+        self._ended = ended
         self._answers = AnswerReader(text, tools)
         self.inputs = InputReader(text, tools, log, calls, ended=ended)
 
@@ -162,6 +163,9 @@ class ActionReader:
                     return found
                 self._log.rollback(mark)
         if not label.strong:
+            cut = not self._ended and eol >= len(self._text) and bool(line)
+            if cut and any(name.startswith(line) for name in self._tools):
+                raise Refusal("truncated", f"the reply may end inside the name {snippet(line)!r}")
             return None
         if token is not None and named:
             raise Refusal(

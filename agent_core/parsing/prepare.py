@@ -66,20 +66,21 @@ def _break_lines(text: str, log: RepairLog) -> str:
 
 
 def _line_ends(text: str, pattern: re.Pattern[str], *, everywhere: bool) -> list[re.Match[str]]:
-    """The breaks before labels; with `everywhere`, all outside strings, if a label is there."""
+    """The breaks before labels; with `everywhere`, all of these kinds outside strings."""
     found = []
-    labelled = False
+    kinds = set()
     quotes = seen = 0
     for each in islice(pattern.finditer(text), _MAX_LINES):
         quotes += text.count('"', seen, each.start()) - text.count('\\"', seen, each.start())
         seen = each.start()
         if everywhere and quotes % 2:
             continue
-        label = colon_label(text, each.end())
-        labelled = labelled or label is not None
-        if everywhere or label is not None:
-            found.append(each)
-    return found if labelled else []
+        if colon_label(text, each.end()) is not None:
+            kinds.add(each.group())
+        elif not everywhere:
+            continue
+        found.append(each)
+    return [each for each in found if each.group() in kinds]
 
 
 def _with_breaks(text: str, found: list[re.Match[str]]) -> str:
