@@ -191,8 +191,14 @@ def _pytest(folder: Path, arguments: Sequence[str], wanted: str = "") -> Callabl
 
 
 def _in_turn(runs: Mapping[str, Callable[[], float]], rounds: int) -> list[tuple[str, float]]:
-    """The median of each; they take turns, so that a busy minute hits all of them."""
-    times = [{name: run() for name, run in runs.items()} for _ in range(rounds)]
+    """The median of each; they take turns, so that a busy minute hits all of them.
+
+    Each round begins with another one: what runs first pays for what the round before left.
+    """
+    names, times = [*runs], []
+    for number in range(rounds):
+        first = number % len(names)
+        times.append({name: runs[name]() for name in names[first:] + names[:first]})
     return [(name, median(each[name] for each in times)) for name in runs]
 
 
