@@ -129,7 +129,7 @@ def check_history(messages: Sequence[Message], *, native: bool) -> None:
     assert not waiting
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     script=replies,
     protocol=st.sampled_from(["react-json", "react-labels", "native"]),

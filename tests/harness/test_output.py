@@ -71,20 +71,19 @@ def test_chinese_stays_readable_and_secrets_do_not() -> None:
     assert "sk-abc" not in shown
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "euc_jp"])
-def test_output_of_another_encoding_is_whole(encoding: str, tmp_path: Path) -> None:
+def test_output_of_another_encoding_is_whole(tmp_path: Path) -> None:
     """What a code page lacks is escaped, in JSON so that it can be read back."""
 
     def agentrig(*arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "harness", *arguments],
-            env=os.environ | {"PYTHONIOENCODING": encoding},
+            env=os.environ | {"PYTHONIOENCODING": "cp1252"},
             cwd=tmp_path,
             capture_output=True,
             check=False,
         )
         assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
-        return done.stdout.decode(encoding)
+        return done.stdout.decode("cp1252")
 
     session = str(Path(__file__).parents[2] / "cassettes" / "weather-zh.yaml")
     said = json.loads(agentrig("replay", session, "--json"))["sessions"][0]
@@ -121,7 +120,7 @@ def test_traces_as_json_of_a_hostile_run(tmp_path: Path, command: list[str]) -> 
 def test_nothing_is_cut_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of a CI shows every operator with its whole name, however narrow it claims to be."""
     monkeypatch.setenv("COLUMNS", "40")
-    done = CliRunner().invoke(main, ["fuzz", "parser", "--examples", "200", "--workers", "1"])
+    done = CliRunner().invoke(main, ["fuzz", "parser", "--examples", "40", "--workers", "1"])
     assert "…" not in done.stdout
     assert OPERATORS["L9"].name in done.stdout
     assert OPERATORS["J11"].name in done.stdout
