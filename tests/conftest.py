@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from hypothesis import settings
@@ -12,3 +13,12 @@ settings.load_profile("untimed")
 # A shell that runs the suite in the background has it ignore Ctrl-C, and every process that a
 # test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What a CI runner or a terminal sets changes what pytest, rich and click print, also in the runs
+# that a test starts: pytest's summary is whole where CI is set, and cut to the width elsewhere.
+for name in (
+    *("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD"),
+    *("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE"),
+    *("COLUMNS", "LINES", "PYTEST_ADDOPTS", "PYTEST_THEME", "TTY_INTERACTIVE"),
+):
+    os.environ.pop(name, None)
