@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, format_span_id, format_trace_id
 
-from harness.sessions.storage import open_binary, write_all
+from harness.files import open_binary, write_all
 
 KEPT_FILES = 50
 """Trace files in a directory; older ones are removed when a new one is begun."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.files import write_atomically
 from harness.plain import STEERING, one_line, plain
 from harness.redact import redactor
-from harness.sessions.storage import write_atomically
 
 if TYPE_CHECKING:
     from rich.console import Console

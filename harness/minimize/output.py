@@ -6,11 +6,11 @@ import json
 import re
 from pathlib import Path
 
+from harness.files import write_atomically
 from harness.minimize.failure import Failure
 from harness.minimize.shrink import Minimized
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.errors import SessionError, SessionExists
-from harness.sessions.storage import write_atomically
 
 _SUFFIX = "-min"
 _NO_NAME = re.compile(r"\W+")

@@ -18,12 +18,13 @@ from threading import Lock
 from typing import Any
 
 from agent_core.messages import JsonObject
+from harness.files import naming_file, write_all
 from harness.plain import counted
 from harness.sessions.cassette import exchange_of, interaction_of
 from harness.sessions.errors import SessionExists, SessionFormatError
 from harness.sessions.exchange import Exchange
 from harness.sessions.format import SessionFile, Take, TapedCall, TapedSearch
-from harness.sessions.storage import naming_file, open_locked, write_all
+from harness.sessions.storage import open_locked
 
 
 @dataclass

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.messages import JsonValue
+from harness.files import write_atomically
 from harness.redact import redactor
 from harness.sessions.cassette import (
     read_request,
@@ -19,7 +20,6 @@ from harness.sessions.cassette import (
 from harness.sessions.exchange import Exchange
 from harness.sessions.format import ErrorTake, Session, SessionFile, Take, Traffic
 from harness.sessions.scrubbing import recut, scrub_request, scrub_response
-from harness.sessions.storage import write_atomically
 
 
 def secret_findings(file: SessionFile) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from agent_core.events import Observer
 from agent_core.gears import Clock
 from agent_core.limits import StopReason
 from agent_core.messages import JsonObject, RunResult
+from harness.files import write_atomically
 from harness.plain import counted
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.errors import NotReplaced, SessionError, SessionExists
@@ -22,7 +23,6 @@ from harness.sessions.plan import Plan, plan_of, see_that_it_is_the_same
 from harness.sessions.recording import Recording
 from harness.sessions.servers import Servers
 from harness.sessions.sources import Factory, resolved
-from harness.sessions.storage import write_atomically
 
 Mode = Literal["new", "rewrite", "resume"]
 

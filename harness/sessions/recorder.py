@@ -7,6 +7,7 @@ error take. Everything is scrubbed before it is handed on to be written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -147,7 +148,7 @@ class RecordingAdapter(BaseAdapter):
         again: requests.Response | None = self._recorder.again(number, request, seen)
         if again is not None:
             return again
-        watch = Watch(self._recorder, number, seen)
+        watch = Watch(seen, self._recorder.clock, partial(self._recorder.end, number))
         self._recorder.watch(request, watch)
         try:
             response = self._inner.send(request, *args, **kwargs)

@@ -17,6 +17,7 @@ from rich.progress import track
 
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject
+from harness.files import is_replaceable
 from harness.output import echo_json, naming, write_output
 from harness.plain import one_line
 from harness.sessions import github
@@ -44,7 +45,6 @@ from harness.sessions.servers import Servers
 from harness.sessions.session_report import Report
 from harness.sessions.show import console, show_report, show_summary, visible
 from harness.sessions.sources import allowed_factory, named_factory, reachable
-from harness.sessions.storage import is_replaceable
 from harness.sessions.suite import Shard, Unjudged, replay_all, session_files
 from harness.sessions.trajectory import first_divergence
 

@@ -13,6 +13,7 @@ import requests
 
 from agent_core.clock import SystemClock
 from agent_core.models.address import is_loopback
+from harness.files import write_atomically
 from harness.sessions.cassette import render_session
 from harness.sessions.clocks import RecordingClock
 from harness.sessions.conversion import api_of
@@ -23,7 +24,6 @@ from harness.sessions.journal import Earlier, Journal, interrupted
 from harness.sessions.player import Player
 from harness.sessions.recorder import Recorder, recording_session
 from harness.sessions.sources import server_facts
-from harness.sessions.storage import write_atomically
 
 Mode = Literal["new", "rewrite", "resume"]
 

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from http.client import RemoteDisconnected
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import requests
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from harness.sessions.cassette import request_block, response_block
+from harness.sessions.clocks import RecordingClock
 from harness.sessions.exchange import Exchange, Request, Response, decoded_body
 from harness.sessions.format import ErrorKind, ErrorTake, Take
 from harness.sessions.scrubbing import recut, scrub_request, scrub_response
 from harness.sessions.taped import inside_call
 
-if TYPE_CHECKING:
-    from harness.sessions.recorder import Recorder
+OnEnd = Callable[[Take, Exchange | None], None]
 
 
 class Watch:
-    """What is known of one request so far; tells the recorder once how it ended."""
+    """What is known of one request so far; tells once how it ended.
 
-    def __init__(self, recorder: Recorder, number: int, request: Request) -> None:
-        self._recorder = recorder
-        self._number = number
+    Args:
+        on_end: told of the request when it is over: its take, and its exchange if complete.
+    """
+
+    def __init__(self, request: Request, clock: RecordingClock, on_end: OnEnd) -> None:
         self._request = request
+        self._clock = clock
+        self._on_end = on_end
         self._within = inside_call.get()
-        self._at = recorder.clock.elapsed()
+        self._at = clock.elapsed()
         self._head: tuple[int, str, dict[str, list[str]]] | None = None
         self._chunks: list[bytes] = []
         self._times: list[float] = []
@@ -42,7 +46,7 @@ class Watch:
     def chunk(self, data: bytes) -> None:
         """A piece of the body was handed to the client."""
         self._chunks.append(data)
-        self._times.append(round(self._recorder.clock.elapsed() - self._at, 3))
+        self._times.append(round(self._clock.elapsed() - self._at, 3))
 
     def complete(self, *, closed: bool = False) -> None:
         """The body is read whole, or as far as the client wanted it."""
@@ -65,7 +69,7 @@ class Watch:
     def _take(self, *, sizes: list[int], **outcome: Any) -> Take:
         return Take(
             at=self._at,
-            seconds=round(self._recorder.clock.elapsed() - self._at, 3),
+            seconds=round(self._clock.elapsed() - self._at, 3),
             sizes=sizes if len(sizes) > 1 else [],
             times=self._times if len(sizes) > 1 else [],
             within=self._within,
@@ -75,7 +79,7 @@ class Watch:
     def _tell(self, take: Take, exchange: Exchange | None) -> None:
         if not self._over:
             self._over = True
-            self._recorder.end(self._number, take, exchange)
+            self._on_end(take, exchange)
 
     def _response(self) -> tuple[Response | None, list[int]]:
         if self._head is None:

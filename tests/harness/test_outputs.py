@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
-from harness.sessions.storage import write_atomically
+from harness.files import write_atomically
 from tests.harness.sessions_support import three_steps
 
 Command = Callable[[Path], list[Any]]

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from agent_core.models import ScriptedModel
+from harness.files import write_all, write_atomically
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.errors import SessionBusy, SessionError, SessionExists, SessionFormatError
 from harness.sessions.journal import Journal, read_journal
 from harness.sessions.record import record, rewrite
 from harness.sessions.replay import replay
 from harness.sessions.sources import named_factory
-from harness.sessions.storage import session_path, write_all, write_atomically
+from harness.sessions.storage import session_path
 from tests.harness.sessions_support import (
     ANSWER,
     ASSISTANT,
