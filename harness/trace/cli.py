@@ -50,7 +50,7 @@ def trace_command() -> None:
       agentrig trace explain 4f1c
       agentrig trace diff last~1 last
       agentrig trace html last -o run.html
-      agentrig trace send .agentrig/traces/*.jsonl --otlp http://localhost:4318
+      agentrig trace send last --otlp http://localhost:4318
     """
 
 
@@ -174,15 +174,17 @@ def html_command(
 
 
 @trace_command.command("send")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("names", nargs=-1)
+@_DIRECTORY
 @click.option("--otlp", required=True, help="Base URL of a collector: http://localhost:4318.")
-def send_command(files: tuple[Path, ...], otlp: str) -> None:
-    """Post trace files to a collector.
+def send_command(names: tuple[str, ...], directory: Path, otlp: str) -> None:
+    """Post traces, or trace files with all that they hold, to a collector.
 
     Exit code 3 where spans were lost, 2 where a file is none of traces; the others are sent.
 
     \b
-    Example:
+    Examples:
+      agentrig trace send last --otlp http://localhost:4318
       agentrig trace send .agentrig/traces/*.jsonl --otlp http://localhost:4318
     """
     try:
@@ -190,9 +192,9 @@ def send_command(files: tuple[Path, ...], otlp: str) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     lost = unread = 0
-    for file in files:
+    for file, trace_id in [_to_send(name, directory) for name in names or ("last",)]:
         try:
-            delivery = send_file(file, url)
+            delivery = send_file(file, url, trace_id)
         except TraceFileError as error:
             unread += 1
             click.echo(f"Error: {one_line(str(error))}", err=True)
@@ -251,6 +253,15 @@ def _readable() -> Iterator[None]:
         yield
     except (TraceFileError, SessionError) as error:
         raise _Unreadable(one_line(str(error))) from None
+
+
+def _to_send(name: str, directory: Path) -> tuple[Path, str | None]:
+    """A file to send as it is, or a trace and the file that holds it."""
+    if Path(name).is_file():
+        return Path(name), None
+    trace = _named(name, directory)
+    assert trace.source is not None, "it was read from a file"
+    return trace.source, trace.trace_id
 
 
 def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:

@@ -1,21 +1,25 @@
-"""Post a trace file to a collector."""
+"""Post a trace file, or one trace of it, to a collector."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import requests
 
 from harness.content import name
 from harness.sinks import Delivery, refused_spans
-from harness.trace.spans import traces, without_spans
+from harness.trace.spans import narrowed, traces, without_spans
 
 _TIMEOUT = (2.0, 10.0)
 
 
-def send_file(path: Path, url: str) -> Delivery:
+def send_file(path: Path, url: str, trace_id: str | None = None) -> Delivery:
     """Post the lines of a file, each as it is: they are export requests already.
+
+    Args:
+        trace_id: of the one trace to send, where the file holds others too.
 
     Raises:
         TraceFileError: there is no span in it.
@@ -24,10 +28,10 @@ def send_file(path: Path, url: str) -> Delivery:
     reason = ""
     with requests.Session() as session, path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            number = _spans_in(line)
+            request, number = _request(line, trace_id)
             if not number:
                 continue
-            refused, why = _post(session, url, line)
+            refused, why = _post(session, url, request)
             refused = number if refused is None else min(refused, number)
             sent += number - refused
             lost += refused
@@ -54,8 +58,13 @@ def _post(session: requests.Session, url: str, line: str) -> tuple[int | None, s
     return refused_spans(response)
 
 
-def _spans_in(line: str) -> int:
+def _request(line: str, trace_id: str | None) -> tuple[str, int]:
+    """What is to be posted of a line, and how many spans that is."""
     try:
-        return sum(len(trace.spans()) for trace in traces([json.loads(line)]))
+        request: Any = json.loads(line)
     except ValueError:
-        return 0
+        return line, 0
+    if trace_id is not None:
+        request = narrowed(request, trace_id)
+        line = json.dumps(request, ensure_ascii=False)
+    return line, sum(len(trace.spans()) for trace in traces([request]))

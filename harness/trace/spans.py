@@ -125,6 +125,23 @@ def traces(requests: Iterable[Any]) -> list[Trace]:
     return sorted(found, key=lambda trace: trace.root.start)
 
 
+def narrowed(request: Any, trace_id: str) -> dict[str, Any]:
+    """An export request (as a JSON object) with the spans of one trace only."""
+    groups = [
+        {**group, "scopeSpans": scopes}
+        for group in _dicts(request, "resourceSpans")
+        if (scopes := [
+            {**scope, "spans": spans}
+            for scope in _dicts(group, "scopeSpans")
+            if (spans := [
+                span for span in _dicts(scope, "spans")
+                if str(span.get("traceId")).lower() == trace_id
+            ])
+        ])
+    ]  # fmt: skip
+    return {"resourceSpans": groups}
+
+
 def _parsed(line: str) -> Any:
     try:
         return json.loads(line)

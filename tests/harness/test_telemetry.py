@@ -466,6 +466,42 @@ def test_files_can_be_sent_later(tmp_path: Path) -> None:
     assert invoke("trace", "send", watch.path, "--otlp", "nowhere").exit_code == 2
 
 
+def test_traces_are_sent_by_the_names_that_show_takes(tmp_path: Path) -> None:
+    """Of a file with several only the one that is named; a name of none sends nothing at all."""
+    runs = [run_once(tmp_path)[0].path for _ in range(2)]
+    together = tmp_path / "together.jsonl"
+    groups: list[Any] = []
+    for each in runs:
+        assert each is not None
+        for line in each.read_text("utf-8").splitlines():
+            groups += json.loads(line)["resourceSpans"]
+        each.unlink()
+    together.write_text(json.dumps({"resourceSpans": groups}) + "\n", "utf-8")
+    older, newer = (trace.trace_id for trace in read_traces(together))
+    with otlp_receiver() as receiver:
+        ways: tuple[list[object], ...] = (
+            [],
+            ["last~1"],
+            [older.upper()[:12]],
+            ["last", together],
+            [newer, "nothere"],
+        )
+        codes = [
+            invoke("trace", "send", *names, "--dir", tmp_path, "--otlp", receiver.url).exit_code
+            for names in ways
+        ]
+        arrived = [
+            span.trace_id.hex()
+            for request in receiver.accepted
+            for group in request.resource_spans
+            for scope in group.scope_spans
+            for span in scope.spans
+        ]
+    assert codes == [0, 0, 0, 0, 2]
+    assert list(dict.fromkeys(arrived)) == [newer, older]
+    assert (arrived.count(newer), arrived.count(older)) == (3 * SPANS, 3 * SPANS)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
