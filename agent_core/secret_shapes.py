@@ -146,7 +146,7 @@ _SHAPES = (
     ),
     _Shape(  # arguments of a command
         ("-u ", "--user ", "--user="),
-        r"(?<![\w\-])(?:-u|--user)[ =][\"']?(?P<secret>[^\s:/'\"]{1,64}:[^\s'\"]{4,})",
+        r"(?<![\w\-])(?:-u|--user)[ =][\"']?(?P<bare>[^\s:/'\"]{1,64}:[^\s'\"]{4,})",
     ),
     _Shape(
         ("--",),
@@ -176,6 +176,7 @@ _SHAPES = (
     ),
 )  # fmt: skip
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
+_OPENING, _CLOSING = "([{<（【", ")]}>）】"
 _SHORTEST = 8  # no shape is shorter; nor does less tell anything in decoded bytes
 
 
@@ -198,8 +199,24 @@ def shaped(text: str, *, sure: bool = False) -> Iterator[tuple[int, int]]:
             while at >= 0:
                 match = pattern.match(text, at)
                 if match and not (sure and shape.unsure and _is_a_word(match)):
-                    yield match.span(match.lastgroup or 0)
+                    yield _span(match)
                 at = lowered.find(begin, match.end() if match else at + len(begin))
+
+
+def _span(match: re.Match[str]) -> tuple[int, int]:
+    """Where the value stands. Without quotes it has no end of its own: a bracket that closes it,
+    and what ends a sentence behind that, belongs to the text around it.
+    """
+    start, end = match.span(match.lastgroup or 0)
+    if match.lastgroup not in {"bare", "digest"}:
+        return start, end
+    value = match[match.lastgroup]
+    sentence = value.rstrip(".:!?。")
+    kept = sentence.rstrip(_CLOSING)
+    if kept == sentence:
+        return start, end
+    opened = sum(map(kept.count, _OPENING)) - sum(map(kept.count, _CLOSING))
+    return start, start + min(len(sentence), len(kept) + max(opened, 0))
 
 
 def _is_a_word(match: re.Match[str]) -> bool:

@@ -66,6 +66,16 @@ from agent_core.tools.jsonable import describe_exception
         ("| password | hunter2pw88 |", "| password | *** |"),
         ("machine h login joe password hunter2pw88", "machine h login joe password ***"),
         ("user=joe pass=hunter22", "user=joe pass=***"),
+        (
+            "no model (Authorization: Bearer abcdef123456). Get it",
+            "no model (Authorization: ***). Get it",
+        ),
+        ("no model (authorization: abcdef123456); get it", "no model (authorization: ***); get it"),
+        ("[Authorization: Digest response=6629fae4]", "[Authorization: ***]"),
+        ("（Cookie: a=b1; c=d2）\nnot found", "（Cookie: ***）\nnot found"),
+        ("(see <curl -u joe:hunter22>)", "(see <curl -u ***>)"),
+        ("Authorization: f(abcdef1)", "Authorization: ***"),
+        ("Authorization: ab)cdef1", "Authorization: ***"),
     ],
 )
 def test_credentials_are_masked(text: str, clean: str) -> None:
