@@ -17,19 +17,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from agent_core.models import ScriptedModel
     from harness.sessions.proxy import RecordingProxy
+    from harness.sessions.pytest_item import ItemSessions
     from harness.sessions.serve import SessionServer
     from harness.sessions.session_report import Report
-    from harness.sessions.testing import RecordMode
     from harness.trace.memory import MemoryTraces
     from harness.trace.spans import Trace
 
@@ -39,13 +39,10 @@ _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?session:\s*\n(?:[^\S\n].*\n)*?[^\S\n
 _OTHERS = (b"session:", b"interactions:", b"traffic:", b"version:")
 _HEAD = 4096  # bytes in which a session file has told that it is one
 _FAILED = Path(".agentrig", "failed")
-_TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
-_ACCEPTED = "agentrig accepted"
-_TOLD = "agentrig told"
-_WRITTEN = pytest.StashKey[list[Path]]()
+_TOLD = "agentrig"
 _PASSED = pytest.StashKey[bool]()
-_SERVED = pytest.StashKey[list[tuple[Path, "SessionServer | RecordingProxy"]]]()
-_RECORDED = pytest.StashKey[set[tuple[Path, bool]]]()
+_SESSIONS = pytest.StashKey["ItemSessions"]()
+_TRACES = pytest.StashKey[list["Callable[[], list[Trace]]"]]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -92,26 +89,19 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
         yield
         well = item.stash.get(_PASSED, False)
     finally:
-        with ExitStack() as stack:  # one that cannot be written does not keep the others
-            for path, server in item.stash.setdefault(_SERVED, [])[::-1]:
-                stack.callback(_settle, item, path, server, well=well)
-        for path in [] if well else item.stash.get(_WRITTEN, []):
-            words = f"recorded: {path.stem}, and written although its test did not end well"
-            item.user_properties.append((_TOLD, words))
-        item.stash[_SERVED], item.stash[_WRITTEN] = [], []  # a test may be run again
-        item.stash[_PASSED] = False
+        item.stash[_PASSED] = False  # a test may be run again
+        if (sessions := item.stash.get(_SESSIONS, None)) is not None:
+            sessions.settle(well=well)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # what is expected to fail is known to those inside
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the agents of a red test did, and of our own errors what they say."""
+    """Show what the agents of a red test did."""
     report = yield
     if call.when == "call":
         item.stash[_PASSED] = report.passed
-    if report.failed and call.excinfo is not None and call.excinfo.errisinstance(SessionChanged):
-        report.longrepr = str(call.excinfo.value)
     kept = item.stash.get(_TRACES, None)
     if report.failed and kept:
         from harness.sessions.failed import show_failed  # noqa: PLC0415 - only when it is used
@@ -129,9 +119,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ended = [*terminalreporter.getreports(""), *terminalreporter.getreports("error")]
     reports = (each for each in ended if getattr(each, "when", None) == "teardown")
     for name, words in (each for report in reports for each in report.user_properties):
-        if name == _ACCEPTED:
-            terminalreporter.write_line(f"accepted: {words}; the model was not asked again")
-        elif name == _TOLD:
+        if name == _TOLD:
             terminalreporter.write_line(words)
 
 
@@ -148,16 +136,11 @@ class SessionItem(pytest.Item):
 
     def runtest(self) -> None:
         """Replay; fail when something changed."""
-        _recorded(self, self.path, {})
-        _replayed(self, self.path)
+        _sessions(self).replay(self.path, {})
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where a failure is shown to be."""
         return self.path, None, f"session {self.path.stem}"
-
-
-class SessionChanged(AssertionError):
-    """A replay was not what it was; the message is the report."""
 
 
 @pytest.fixture
@@ -174,8 +157,7 @@ def replay(request: pytest.FixtureRequest) -> Callable[..., Report]:
         if session is None:
             plan = dict(request.node.get_closest_marker("agentrig").kwargs)
             how.setdefault("factory", plan.get("factory"))
-        _recorded(request.node, path, plan)
-        return _replayed(request.node, path, **how)
+        return _sessions(request.node).replay(path, plan, **how)
 
     return replay_session
 
@@ -193,37 +175,11 @@ def serve_session(
     (`accept`) what it sends otherwise than recorded is taken over: once the test has ended well.
     """
 
-    @contextmanager
     def serve_one(
         session: str | Path | None = None, **how: Any
-    ) -> Iterator[SessionServer | RecordingProxy]:
+    ) -> AbstractContextManager[SessionServer | RecordingProxy]:
         __tracebackhide__ = True
-        _see_that_ours_is_found()
-        path, config = _session_path(request, session), request.config
-        mode, served = _mode(config), request.node.stash.setdefault(_SERVED, [])
-        again = dict(served).get(path)  # this test has recorded it, or accepted what was sent
-        records = again is None and (
-            (mode == "once" and not path.exists())
-            or (mode == "rewrite" and (path, True) not in _done(config))
-        )
-        if not records and again is None:
-            _existing(path, config)
-        from harness.sessions import testing  # noqa: PLC0415 - only when it is used
-
-        with _in_words("record" if records else "serve", path, OSError):
-            server = testing.server_for_test(path, mode, records=records, again=again, **how)
-        try:
-            with testing.serving(server):
-                yield server
-        except Exception as error:  # the agent failed: a refused request may be why
-            for line in testing.told_of(server, path, **how):
-                error.add_note(line)
-            raise
-        if not records and (lines := testing.told_of(server, path, **how)):
-            lines = ["the agent sent other requests:", *lines, _told_mode(config)]
-            raise SessionChanged("\n".join(lines))
-        if records or mode == "accept":
-            served.append((path, server))
+        return _sessions(request.node).serve(_session_path(request, session), **how)
 
     return serve_one
 
@@ -253,23 +209,19 @@ def agent_trace(request: pytest.FixtureRequest) -> MemoryTraces:
     return memory
 
 
-def _settle(
-    item: pytest.Item, path: Path, server: SessionServer | RecordingProxy, *, well: bool
-) -> None:
-    """Write what was recorded or accepted in a test that ended well; else say that it is not."""
-    from harness.sessions import testing  # noqa: PLC0415 - only when it is used
+def _sessions(item: pytest.Item) -> ItemSessions:
+    """What a test does with sessions; it is imported with the first one."""
+    __tracebackhide__ = True
+    if (sessions := item.stash.get(_SESSIONS, None)) is None:
+        _see_that_ours_is_found()
+        from harness.sessions.pytest_item import ItemSessions  # noqa: PLC0415 - only when used
 
-    if not well:
-        lost = testing.leave(server, path)
-        lost[:1] = [f"{each}: its test did not end well" for each in lost[:1]]
-        item.user_properties += [(_TOLD, each) for each in lost]
-        return
-    accepts = _mode(item.config) == "accept"
-    with _in_words("accept what was sent for" if accepts else "record", path, OSError):
-        causes = testing.write(server)
-    _done(item.config).add((path, True))
-    if causes:
-        item.user_properties.append((_ACCEPTED, f"{path.stem}: {', '.join(causes)}"))
+        def tell(words: str) -> None:
+            item.user_properties.append((_TOLD, words))
+
+        sessions = ItemSessions(item, item.stash.setdefault(_TRACES, []), tell)
+        item.stash[_SESSIONS] = sessions
+    return sessions
 
 
 def _load_ours_as_it_is(manager: pytest.PytestPluginManager) -> None:
@@ -322,100 +274,3 @@ def _session_path(request: pytest.FixtureRequest, session: str | Path | None) ->
         session = marker.args[0]
     path = Path(session)
     return path if path.suffix in _SUFFIXES else request.config.rootpath / _FOLDER / f"{path}.yaml"
-
-
-def _mode(config: pytest.Config) -> RecordMode:
-    mode: RecordMode = config.getoption("--agentrig-record")
-    return mode
-
-
-def _done(config: pytest.Config) -> set[tuple[Path, bool]]:
-    """Sessions that were recorded in this run, each with whether a test said how."""
-    return config.stash.setdefault(_RECORDED, set())
-
-
-def _told_mode(config: pytest.Config) -> str:
-    """The mode that was in force, for the text of a failure."""
-    return f"record mode: --agentrig-record={_mode(config)}"
-
-
-def _existing(path: Path, config: pytest.Config) -> Path:
-    __tracebackhide__ = True
-    if not path.exists():
-        from harness.sessions.testing import left_behind  # noqa: PLC0415 - only when it is red
-
-        advice = f"there is no {path}; record it with --agentrig-record=once"
-        _fail(advice, *left_behind(path), _told_mode(config))
-    return path
-
-
-def _recorded(item: pytest.Item, path: Path, plan: dict[str, Any]) -> None:
-    """See that there is a session: ask the live server, if the command line says so."""
-    __tracebackhide__ = True
-    _see_that_ours_is_found()
-    config = item.config
-    mode, done = _mode(config), _done(config)
-    if mode != "none" and (path, bool(plan)) not in done:  # several tests may share one
-        from harness.sessions.testing import record_for_test  # noqa: PLC0415 - only when it is used
-
-        with _in_words("record", path):  # an OSError may be the agent's own
-            if record_for_test(path, mode, plan, allow=config.getini("agentrig_allow")):
-                item.stash.setdefault(_WRITTEN, []).append(path)
-        done.add((path, bool(plan)))
-    _existing(path, config)
-
-
-@contextmanager
-def _in_words(does: str, path: Path, *also: type[Exception]) -> Iterator[None]:
-    """Have our own errors fail a test with what they say."""
-    __tracebackhide__ = True
-    from agent_core.errors import AgentError  # noqa: PLC0415 - only when it is used
-    from harness.sessions.errors import SessionError  # noqa: PLC0415
-    from harness.sessions.testing import left_behind  # noqa: PLC0415
-
-    ours: tuple[type[Exception], ...] = (AgentError, SessionError, *also)
-    try:
-        yield
-    except ours as error:
-        _fail(f"cannot {does} {path.name}: {_advice(error)}", *left_behind(path))
-
-
-def _fail(*lines: str) -> NoReturn:
-    """Fail with these lines: where in our own code it was found helps nobody."""
-    from harness.sessions.show import visible  # noqa: PLC0415 - only when it is red
-
-    raise pytest.fail.Exception(visible("\n".join(lines)), pytrace=False) from None
-
-
-def _advice(error: Exception) -> str:
-    if type(error).__name__ in {"FactoryRefused", "ServerRefused"}:
-        return f"{error}\n(with pytest: list it in the ini option agentrig_allow)"
-    return str(error)
-
-
-def _replayed(item: pytest.Item, path: Path, **how: Any) -> Report:
-    """Replay; what has changed is raised. How to see it again is kept for the report of that."""
-    __tracebackhide__ = True
-    from harness.sessions.errors import SessionError  # noqa: PLC0415 - only when it is used
-    from harness.sessions.replay import replay as run  # noqa: PLC0415
-
-    how.setdefault("allow", item.config.getini("agentrig_allow"))
-
-    def again() -> list[Trace]:
-        from harness.sessions.failed import traced_replay  # noqa: PLC0415 - only when it is red
-
-        return traced_replay(path, **how)
-
-    item.stash.setdefault(_TRACES, []).append(again)
-    try:
-        report = run(path, **how)
-    except SessionError as error:
-        _fail(_advice(error))
-    if not report.ok:
-        from harness.sessions.failed import drift_report, way_on  # noqa: PLC0415 - only when red
-
-        lines = [drift_report(report), *way_on(report, how.get("factory")), _told_mode(item.config)]
-        raise SessionChanged("\n".join(lines))
-    if not report.judged:
-        pytest.skip(report.note)
-    return report
