@@ -16,6 +16,7 @@ import pytest
 from agent_core.errors import ConfigError
 from agent_core.messages import Action, Observation
 from agent_core.tools import FunctionCallExecutor, FunctionDefinition, define, inert
+from tests.agent_core.tools_support import execute
 
 CASES = {
     case["id"]: case
@@ -27,12 +28,6 @@ CASES = {
 ARGUMENT_CASES = [
     case for case in CASES.values() if case["area"] == "args" or case["id"] == "security-15"
 ]
-
-
-def execute(function: Callable[..., Any], arguments: Any = None, **options: Any) -> Observation:
-    """Run one function as a tool."""
-    definition = define(function, name="tool")
-    return FunctionCallExecutor([definition], **options).execute(Action("tool", arguments or {}))
 
 
 def acceptable(outcome: dict[str, Any], observation: Observation, received: Any) -> bool:
