@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache as once
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from rich.table import Table
 from agent_core.errors import AgentError, ConfigError, ConnectionFailed
 from agent_core.gears import Embedder
 from agent_core.rag import CrossEncoderReranker
-from agent_core.rag.documents import load_documents
+from agent_core.rag.documents import Document, load_documents
 from agent_core.rag.hybrid import Tuning
 from harness.bench.plot import as_svg
 from harness.bench.retrieval import (
+    Question,
     Result,
     as_json,
     load_questions,
@@ -131,6 +133,7 @@ def retrieval_command(
     try:
         documents = load_documents(corpus)
         questions = load_questions(queries, documents)
+        labelled = _labelled(labels, documents, questions, retrievers) if labels else []
         reranker = None if rerank_model is None else CrossEncoderReranker(rerank_model)
         setups = [(name, chunker) for chunker in chunkers for name in retrievers]
         shown = Console(stderr=True)
@@ -141,25 +144,7 @@ def retrieval_command(
             )
             for name, chunker in track(setups, console=shown, disable=not shown.is_terminal)
         ]  # fmt: skip
-        tunings: dict[str, Tuning] = {}
-        if labels is not None:
-            others = load_questions(labels, documents)
-            if set(others) & set(questions):
-                raise ConfigError(
-                    "--tune and --queries share questions: a weight must not be learned on the set "
-                    "that is scored; split it"
-                )
-            if set(retrievers) == {"bm25"}:
-                raise ConfigError(
-                    "--tune weighs words against vectors: add a --retriever that has vectors, "
-                    "e.g. minilm-onnx"
-                )
-            for name, chunker in setups:
-                if name != "bm25":
-                    dense = name.removeprefix("hybrid:")
-                    tunings[f"{dense}, {chunker}"] = tune(
-                        dense, chunker, documents, others, embedder=embedder
-                    )
+        tunings = _tuned(setups, documents, labelled, embedder) if labels else {}
     except ConnectionFailed as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(_UNREACHABLE) from None
@@ -171,6 +156,41 @@ def retrieval_command(
         echo_json(as_json(results, tunings, budget), indent=1)
     else:
         _show(results, tunings, budget)
+
+
+def _labelled(
+    path: Path,
+    documents: Sequence[Document],
+    questions: Sequence[Question],
+    retrievers: Sequence[str],
+) -> list[Question]:
+    """The questions to learn from: others than those that are scored."""
+    labelled = load_questions(path, documents)
+    if set(labelled) & set(questions):
+        raise ConfigError(
+            "--tune and --queries share questions: a weight must not be learned on the set "
+            "that is scored; split it"
+        )
+    if set(retrievers) == {"bm25"}:
+        raise ConfigError(
+            "--tune weighs words against vectors: add a --retriever that has vectors, "
+            "e.g. minilm-onnx"
+        )
+    return labelled
+
+
+def _tuned(
+    setups: Sequence[tuple[str, str]],
+    documents: Sequence[Document],
+    labelled: Sequence[Question],
+    embedder: Callable[[str], Embedder],
+) -> dict[str, Tuning]:
+    """The weight of words beside each embedder, once for each way of chunking."""
+    dense = [(name.removeprefix("hybrid:"), chunker) for name, chunker in setups if name != "bm25"]
+    return {
+        f"{name}, {chunker}": tune(name, chunker, documents, labelled, embedder=embedder)
+        for name, chunker in dict.fromkeys(dense)
+    }
 
 
 def _show(results: list[Result], tunings: dict[str, Tuning], budget: int) -> None:
