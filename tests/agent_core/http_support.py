@@ -9,6 +9,7 @@ import pytest
 
 from agent_core.clock import ManualClock
 from agent_core.errors import ModelError
+from agent_core.events import AttemptEnded, AttemptStarted, Ended, Failed, Started
 from agent_core.messages import Message
 from agent_core.models import OllamaChat
 from harness.faults import FaultServer, Response
@@ -21,6 +22,24 @@ OK = Response(body=DONE)
 V1_OK = Response(
     body={"choices": [{"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}
 )
+
+
+class Attempts:
+    """An observer that keeps the HTTP attempts."""
+
+    def __init__(self) -> None:
+        self.started_events: list[AttemptStarted] = []
+        self.ended_events: list[AttemptEnded | Failed] = []
+
+    def started(self, event: Started) -> bool:
+        if isinstance(event, AttemptStarted):
+            self.started_events.append(event)
+        return isinstance(event, AttemptStarted)
+
+    def ended(self, token: bool, event: Ended) -> None:
+        if token:
+            assert isinstance(event, AttemptEnded | Failed)
+            self.ended_events.append(event)
 
 
 def failure(server: FaultServer, **options: Any) -> ModelError:

@@ -1,17 +1,13 @@
-"""The HTTP layer: what is asked again, after how long, and what every failure is called."""
+"""What a server says over HTTP: what every failure is called, and what is sent at all."""
 
 from __future__ import annotations
 
 import gzip
 import socket
 import threading
-import time
 from collections.abc import Iterator
-from datetime import timedelta
-from email.utils import format_datetime
 
 import pytest
-import requests
 
 from agent_core.clock import ManualClock
 from agent_core.errors import (
@@ -23,49 +19,14 @@ from agent_core.errors import (
     ContextOverflow,
     ModelError,
     ModelNotFound,
-    ModelTimeout,
-    RateLimited,
-    ServerError,
     StreamCut,
 )
-from agent_core.events import AttemptEnded, AttemptStarted, Ended, Failed, Started, watching
 from agent_core.messages import Message
 from agent_core.models import OllamaChat, OpenAIChat, RetryPolicy, Timeouts
 from harness.faults import FaultServer, Received, Response
 from tests.agent_core.http_support import ASK, DONE, NOW, OK, failure
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
-
-
-class Attempts:
-    """An observer that keeps the HTTP attempts."""
-
-    def __init__(self) -> None:
-        self.started_events: list[AttemptStarted] = []
-        self.ended_events: list[AttemptEnded | Failed] = []
-
-    def started(self, event: Started) -> bool:
-        if isinstance(event, AttemptStarted):
-            self.started_events.append(event)
-        return isinstance(event, AttemptStarted)
-
-    def ended(self, token: bool, event: Ended) -> None:
-        if token:
-            assert isinstance(event, AttemptEnded | Failed)
-            self.ended_events.append(event)
-
-
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
-def test_a_passing_failure_is_asked_again_after_growing_waits(status: int) -> None:
-    """Two failures, two waits, one reply; nothing is asked again after that."""
-    clock = ManualClock(NOW)
-    with FaultServer([Response(status), Response(status), OK]) as server:
-        model = OllamaChat("m", base_url=server.url, clock=clock, retry=RetryPolicy(wait=0.5))
-        assert model.chat(ASK).text == "ok"
-        model.close()
-    assert len(server.requests) == 3
-    assert len({each.body for each in server.requests}) == 1
-    assert clock.monotonic() == 0.5 + 1.0
 
 
 @pytest.mark.parametrize(
@@ -114,105 +75,6 @@ def test_what_will_not_get_better_is_asked_once(response: Response, kind: type[M
     assert str(error).startswith((server.url, f"the stream from {server.url}"))
 
 
-def test_an_error_that_stays_is_raised_after_the_allowed_attempts() -> None:
-    """Attempts, status and the server's words are in the error."""
-    with FaultServer([Response(503, {"error": "overloaded"})] * 9) as server:
-        error = failure(server, retry=RetryPolicy(attempts=4))
-    assert isinstance(error, ServerError)
-    assert (error.attempts, error.status, len(server.requests)) == (4, 503, 4)
-    assert "503: overloaded" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("asked", "waited"),
-    [
-        ("7", 7.0),
-        ("0", 0.5),
-        ("-5", 0.5),
-        ("1.5", 1.5),
-        ("7, 7", 7.0),
-        ("86400", 30.0),
-        (format_datetime(NOW + timedelta(seconds=20), usegmt=True), 20.0),
-        (format_datetime(NOW - timedelta(days=900), usegmt=True), 0.5),
-        (format_datetime(NOW + timedelta(days=900), usegmt=True), 30.0),
-        ("Mon, 04 Mar 99999 10:00:00 GMT", 0.5),
-        ("soon", 0.5),
-        ("nan", 0.5),
-        ("inf", 0.5),
-        ("", 0.5),
-    ],
-)
-@pytest.mark.parametrize("status", [429, 503])
-def test_retry_after_is_honoured_and_bounded(status: int, asked: str, waited: float) -> None:
-    """Seconds or a date, in reason; anything else is the client's own wait."""
-    clock = ManualClock(NOW)
-    busy = Response(status, {"error": "slow down"}, headers={"Retry-After": asked})
-    with FaultServer([busy, OK]) as server:
-        model = OllamaChat("m", base_url=server.url, clock=clock)
-        assert model.chat(ASK).text == "ok"
-        model.close()
-    assert clock.monotonic() == waited
-
-
-def test_an_error_says_how_long_the_server_asks_to_wait() -> None:
-    """Whoever catches it may wait longer than the client does."""
-    busy = Response(429, {"error": "slow down"}, headers={"Retry-After": "86400"})
-    with FaultServer([busy]) as server:
-        error = failure(server, retry=RetryPolicy(attempts=1))
-    assert isinstance(error, RateLimited)
-    assert error.retry_after == 86400.0
-
-
-def test_a_spent_quota_is_not_a_rate() -> None:
-    """429 for want of money does not pass by waiting."""
-    body = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}
-    with FaultServer([Response(429, body), OK]) as server:
-        assert isinstance(failure(server), RateLimited)
-    assert len(server.requests) == 1
-
-
-def test_no_wait_goes_beyond_the_time_that_is_left() -> None:
-    """A run that has 5 s left does not wait 7 s; the server's error comes at once."""
-    clock = ManualClock(NOW)
-    busy = Response(503, {"error": "busy"}, headers={"Retry-After": "7"})
-    with FaultServer([busy, OK]) as server:
-        error = failure(server, clock=clock, timeout=5.0)
-    assert isinstance(error, ServerError)
-    assert (len(server.requests), clock.monotonic()) == (1, 0.0)
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        Response(reset=True),
-        Response(raw=b""),
-        Response(raw=b"SSH-2.0-x\r\n"),
-        Response(body=DONE, cut_after=10),
-        Response(body=DONE, cut_after=10, reset=True),
-        Response(body=DONE, framing="chunked", cut_after=10),
-        Response(raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
-    ],
-)
-def test_a_broken_connection_is_tried_again(broken: Response) -> None:
-    """Before the response or inside a body that is needed whole."""
-    with FaultServer([broken, OK]) as server:
-        model = OllamaChat("m", base_url=server.url, clock=ManualClock(NOW))
-        assert model.chat(ASK).text == "ok"
-        model.close()
-    with FaultServer([broken] * 3) as server:
-        error = failure(server)
-    assert isinstance(error, ConnectionFailed)
-    assert error.attempts == 3
-
-
-def test_a_server_that_closes_kept_connections_is_asked_on_a_new_one() -> None:
-    """Keep-alive that is not kept costs nobody a reply."""
-    with FaultServer(lambda _: Response(body=DONE, close=True)) as server:
-        model = OllamaChat("m", base_url=server.url)
-        assert [model.chat(ASK).text for _ in range(3)] == ["ok"] * 3
-        model.close()
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_connection_is_kept_over_the_calls(stream: bool) -> None:
     """Replies are read to their very end, so one connection serves them all."""
@@ -241,108 +103,6 @@ def test_a_name_that_does_not_exist() -> None:
     model = OllamaChat("m", base_url="http://no-such-host.invalid", clock=ManualClock(NOW))
     with pytest.raises(ConnectionFailed, match=r"nothing answers at http://no-such-host\.invalid"):
         model.chat(ASK)
-
-
-def test_silence_is_a_timeout_and_not_asked_again() -> None:
-    """A server too slow to answer does not get the same work twice."""
-    with FaultServer([Response(silent=True), OK]) as server:
-        error = failure(server, timeouts=Timeouts(read=0.1))
-    assert isinstance(error, ModelTimeout)
-    assert "read timeout" in str(error)
-    assert (error.attempts, len(server.requests)) == (1, 1)
-
-
-def test_a_timeout_is_asked_again_where_the_policy_says_so() -> None:
-    """It is the user's choice."""
-    with FaultServer([Response(silent=True), OK]) as server:
-        model = OllamaChat(
-            "m", base_url=server.url, timeouts=Timeouts(read=0.1),
-            retry=RetryPolicy(wait=0.0, timeouts=True),
-        )  # fmt: skip
-        assert model.chat(ASK).text == "ok"
-        model.close()
-
-
-def test_text_that_was_heard_is_not_asked_for_again() -> None:
-    """Whoever listens would hear it twice."""
-    heard: list[str] = []
-
-    def on_text(piece: str) -> bool:
-        heard.append(piece)
-        return False
-
-    stuck = Response(chunks=[LINE, LINE], pause=30.0)
-    with FaultServer([stuck, OK]) as server:
-        model = OllamaChat(
-            "m", base_url=server.url, stream=True, timeouts=Timeouts(read=0.2),
-            retry=RetryPolicy(timeouts=True),
-        )  # fmt: skip
-        with pytest.raises(ModelTimeout):
-            model.chat(ASK, on_text=on_text)
-        model.close()
-    assert (heard, len(server.requests)) == (["a"], 1)
-
-
-LINE = b'{"message": {"content": "a"}, "done": false}\n'
-DONE_LINE = b'{"message": {"content": "b"}, "done": true}\n'
-
-
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize(
-    "slow",
-    [
-        Response(silent=True),
-        Response(body=DONE, drip=0.05),
-        Response(chunks=[LINE] * 1000, pause=0.05),
-        Response(chunks=[LINE] * 1000, pause=0.05, framing="length"),
-        Response(chunks=[LINE] * 1000, pause=0.05, framing="close"),
-        Response(body=DONE, delay=30),
-        Response(500, body=b"x" * 1000, drip=0.05),
-    ],
-    ids=["silent", "drip", "chunks", "length", "close", "delay", "error body"],
-)
-def test_the_time_that_is_left_bounds_everything(slow: Response, stream: bool) -> None:
-    """A drip that never lets the read timeout strike ends on time all the same."""
-    with FaultServer([slow]) as server:
-        model = OllamaChat("m", base_url=server.url, stream=stream, retry=RetryPolicy(attempts=1))
-        began = time.monotonic()
-        with pytest.raises((ModelTimeout, ServerError)):
-            model.chat(ASK, timeout=0.15)
-        assert time.monotonic() - began < 5
-        model.close()
-
-
-def test_no_single_read_waits_longer_than_what_is_left() -> None:
-    """While the request was out, nearly all of the time went by: the next read is cut short."""
-    clock = ManualClock(NOW)
-
-    def answer(_: Received) -> Response:
-        clock.advance(99.9)
-        return Response(chunks=[LINE, DONE_LINE], pause=2.0)
-
-    with FaultServer(answer) as server:
-        model = OllamaChat("m", base_url=server.url, stream=True, clock=clock)
-        with pytest.raises(ModelTimeout):
-            model.chat(ASK, timeout=100.0)
-        model.close()
-
-
-def test_a_session_of_the_callers_keeps_the_time_too() -> None:
-    """Between the pieces, whatever its adapters are."""
-    slow = Response(chunks=[LINE] * 1000, pause=0.02)
-    with FaultServer([slow]) as server, requests.Session() as session:
-        model = OllamaChat("m", base_url=server.url, stream=True, session=session)
-        with pytest.raises(ModelTimeout, match="the time that was left"):
-            model.chat(ASK, timeout=0.2)
-
-
-def test_no_time_left_means_no_request() -> None:
-    """A run that is over asks nothing."""
-    attempts = Attempts()
-    with FaultServer([OK]) as server, watching(attempts):
-        error = failure(server, timeout=0.0)
-    assert isinstance(error, ModelTimeout)
-    assert (error.attempts, server.requests, attempts.started_events) == (0, [], [])
 
 
 def test_errors_of_a_proxy_in_html_are_short_and_name_the_status() -> None:
@@ -400,35 +160,6 @@ def test_content_type_and_charset_are_not_believed() -> None:
             model.close()
 
 
-def test_each_attempt_is_an_event_of_its_own() -> None:
-    """Number, size and hash of what goes out; status, reason and wait of what comes back."""
-    attempts = Attempts()
-    with FaultServer([Response(503, "busy"), Response(reset=True), OK]) as server:
-        model = OllamaChat("m", base_url=server.url, clock=ManualClock(NOW))
-        with watching(attempts):
-            model.chat(ASK)
-        model.close()
-    sent = len(server.requests[0].body)
-    assert [(each.number, each.body_bytes) for each in attempts.started_events] == [
-        (1, sent), (2, sent), (3, sent)
-    ]  # fmt: skip
-    assert len({each.body_sha256 for each in attempts.started_events}) == 1
-    assert attempts.ended_events == [
-        AttemptEnded(503, 4, "ServerError", "http_503", 0.5),
-        AttemptEnded(None, None, "ConnectionFailed", "connection", 1.0),
-        AttemptEnded(200, len(OK.pieces()[0]), None, None, None),
-    ]
-
-
-def test_the_last_attempt_names_no_retry() -> None:
-    """Nothing follows it."""
-    attempts = Attempts()
-    with FaultServer(lambda _: Response(503)) as server, watching(attempts):
-        failure(server, retry=RetryPolicy(attempts=2))
-    reasons = [each.retry_reason for each in attempts.ended_events if hasattr(each, "retry_reason")]
-    assert reasons == ["http_503", None]
-
-
 @pytest.fixture
 def slow_server() -> Iterator[FaultServer]:
     """A server that answers each request after a moment."""
@@ -459,21 +190,6 @@ def test_threads_may_share_a_client(slow_server: FaultServer) -> None:
         thread.join(30)
     model.close()
     assert (wrong, len(slow_server.requests)) == ([], 64)
-
-
-def test_an_interruption_passes_through_and_leaves_no_connection() -> None:
-    """Ctrl-C while text arrives is Ctrl-C; the server is told by the closed connection."""
-
-    def interrupt(_: str) -> bool:
-        raise KeyboardInterrupt
-
-    with FaultServer([Response(chunks=[LINE] * 100, pause=0.01), OK]) as server:
-        model = OllamaChat("m", base_url=server.url, stream=True)
-        with pytest.raises(KeyboardInterrupt):
-            model.chat(ASK, on_text=interrupt)
-        assert model.chat(ASK).text == "ok"
-        model.close()
-    assert server.connections == 2
 
 
 @pytest.mark.parametrize(
