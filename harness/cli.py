@@ -108,7 +108,8 @@ def _ending_in_order() -> Iterator[None]:
             click.echo("terminated", err=True)
         raise
     except OSError as error:
-        from harness.output import OutputError, in_words  # noqa: PLC0415 - `--help` stays quick
+        from harness.files import in_words  # noqa: PLC0415 - `--help` stays quick
+        from harness.output import OutputError  # noqa: PLC0415
 
         raise OutputError(in_words(error)) from error
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -55,6 +56,7 @@ def examine(source: ModelSource, sessions: Path, environ: Mapping[str, str]) -> 
     yield _python()
     yield from _extras()
     yield _sessions(sessions)
+    yield _writing(sessions, Path(".agentrig"))
     yield _collector(environ)
     yield from _server(source)
 
@@ -94,6 +96,19 @@ def _sessions(folder: Path) -> Finding:
     if not files:
         return Finding("sessions", "note", f"none in {folder}", "record one: `agentrig record -h`")
     return Finding("sessions", "ok", f"{len(files)} in {folder}")
+
+
+def _writing(*folders: Path) -> Finding:
+    for folder in folders:
+        there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        try:
+            with TemporaryFile(dir=there):
+                pass
+        except OSError as error:
+            said = f"{folder} cannot be written ({error.strerror}): no recordings, pages, traces"
+            advice = "let this user write there, or work in a copy; replay, lint and run go on"
+            return Finding("writing", "note", said, advice)
+    return Finding("writing", "ok", f"{' and '.join(map(str, folders))} can be written")
 
 
 def _collector(environ: Mapping[str, str]) -> Finding:

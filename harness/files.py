@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -46,6 +49,24 @@ def naming_file(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename, error.filename2 = str(path), None
         raise
+
+
+def in_words(error: OSError) -> str:
+    """An error of the system and its file; one without a file is about standard output.
+
+    Where a file may not be written, what to do about it.
+    """
+    name = error.filename
+    if name is None and error.errno == errno.ENOSPC:  # what we write elsewhere is named
+        return f"standard output: {error.strerror}"
+    if error.errno not in _FORBIDDEN or not isinstance(name, str):
+        return str(error)
+    if os.path.exists(name) and not os.access(name, os.R_OK):  # noqa: PTH110 - a name, no more
+        return f"cannot read {name!r} ({error.strerror}); expected a file that this user may read"
+    return (
+        f"cannot write {name!r} ({error.strerror}); let this user write in "
+        f"{os.path.dirname(name) or '.'!r}, or use another folder (--dir, --out, or a copy)"  # noqa: PTH120
+    )
 
 
 def open_binary(path: Path, flags: int, mode: int) -> int:

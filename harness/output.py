@@ -5,7 +5,6 @@ Neither holds a secret or a character that steers a terminal.
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 import sys
@@ -66,13 +65,6 @@ def write_output(option: str, path: Path, text: str) -> None:
     with naming(option, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
-
-
-def in_words(error: OSError) -> str:
-    """An error of the system and its file; one without a file is about standard output."""
-    if error.errno == errno.ENOSPC and error.filename is None:  # what we write elsewhere is named
-        return f"standard output: {error.strerror}"
-    return str(error)
 
 
 @contextmanager

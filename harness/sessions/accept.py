@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.gears import Clock
+from harness.files import in_words
 from harness.sessions.cassette import load_session, request_block
 from harness.sessions.drift import Cause, Drift
 from harness.sessions.errors import SessionError
@@ -82,7 +83,8 @@ def _accept(report: Report, names: set[str], clock: Clock, how: Mapping[str, Any
         with sole_writer(report.path):
             _take_over(report.path, report, acceptance(named, clock), how)
     except (SessionError, OSError) as error:  # the others are taken over, and told, all the same
-        return dataclasses.replace(report, ok=False, kept=str(error))
+        kept = in_words(error) if isinstance(error, OSError) else str(error)
+        return dataclasses.replace(report, ok=False, kept=kept)
     return dataclasses.replace(report, ok=True, accepted=named)
 
 

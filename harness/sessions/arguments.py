@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.messages import JsonObject
 from harness import semconv
-from harness.output import in_words, naming
+from harness.files import in_words
+from harness.output import naming
 from harness.plain import visible
 from harness.redact import redactor, register_environment
 from harness.sessions.errors import NotReplaced, SessionError

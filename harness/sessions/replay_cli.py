@@ -191,7 +191,7 @@ def _trace_pages(
         if not is_replaceable(html_file):  # a device or a pipe has no place beside it
             return {}
     folder = html_file.with_name(f"{html_file.stem}-traces")
-    with naming("--html", folder):
+    with naming("--html (the traces that it links to)", folder):
         folder.mkdir(parents=True, exist_ok=True)
     written: dict[Path, list[str]] = {}
     for number, report in enumerate(reports, start=1):

@@ -49,6 +49,20 @@ def test_all_is_well(server: SessionServer, tmp_path: Path) -> None:
     assert found(result, "sessions")["said"].startswith("1 in ")
 
 
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops nothing that only reads; and what was tried leaves nothing behind."""
+    monkeypatch.chdir(tmp_path)
+    good = found(doctor("--dir", "some/where", "--json"), "writing")
+    assert good["state"] == "ok"
+    assert not list(tmp_path.iterdir())
+    Path(".agentrig").write_text("", encoding="utf-8")  # as little a folder as a locked one
+    bad = found(doctor("--json"), "writing")
+    assert bad["state"] == "note"
+    assert bad["said"].startswith(".agentrig cannot be written (Not a directory)")
+
+
 def test_a_missing_model_is_named_with_the_command_that_pulls_it(server: SessionServer) -> None:
     """The server is there, the model is not: exit 1."""
     result = doctor("--base-url", server.url, "--model", "absent:1b")

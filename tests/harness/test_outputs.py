@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -16,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
-from harness.files import write_atomically
+from harness.files import in_words, write_atomically
 from tests.harness.sessions_support import three_steps
 
 Command = Callable[[Path], list[Any]]
@@ -104,7 +105,7 @@ def test_what_cannot_be_written_is_one_line_with_its_option(
         assert done.exit_code == 2
         errors = done.stderr.splitlines()
         assert len(errors) == 1
-        assert errors[0].startswith(("Error: --html: cannot", "Error: --output: cannot"))
+        assert errors[0].startswith(("Error: --html", "Error: --output: cannot"))
         assert repr(str(page.parent))[1:-1] in errors[0]
 
 
@@ -159,3 +160,20 @@ def test_json_of_a_replay_is_not_mixed_with_a_page(tmp_path: Path, session: Path
     pipe, done = tmp_path / "pipe", []
     through_a_pipe(pipe, lambda: done.append(agentrig("replay", session, "--json", "--html", pipe)))
     assert json.loads(done[0].stdout)["ok"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("cassettes/x.yaml.journal", "cassettes"), ("minimized", ".")]
+)
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_what_may_not_be_written_is_told_with_a_way_on(name: str, folder: str, code: int) -> None:
+    """Whatever command it is, and whether the user may not or nobody can."""
+    words = in_words(OSError(code, os.strerror(code), name))
+    assert words.startswith(f"cannot write {name!r} ({os.strerror(code)})")
+    assert f"write in {folder!r}, or use another folder" in words
+
+
+def test_other_errors_of_the_system_keep_their_words() -> None:
+    """A full disk is about standard output where no file is named."""
+    assert in_words(OSError(errno.ENOENT, "No such file", "x")) == "[Errno 2] No such file: 'x'"
+    assert in_words(OSError(errno.ENOSPC, "No space left")) == "standard output: No space left"
