@@ -53,7 +53,8 @@ def bench_command() -> None:
     "--queries",
     type=_FILE,
     required=True,
-    help="JSON lines {query, source, start, end}: the span that answers, in characters.",
+    help="JSON lines {query, source, answer}: a file of the corpus and the passage of it that "
+    "answers; or {query, source, start, end}, its place in characters.",
 )
 @click.option(
     "--retriever",
@@ -117,6 +118,10 @@ def retrieval_command(
     """Recall, MRR, times and memory of retrievers on your documents and questions.
 
     Larger chunks find more merely by returning more: compare at the budget.
+
+    \b
+    A line of the questions:
+      {"query": "When is the last ferry?", "source": "ferry.md", "answer": "leaves at 21:40"}
 
     \b
     Examples:

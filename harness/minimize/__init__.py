@@ -40,4 +40,7 @@ def assert_mended(
     factory = named_factory(agent)
     failure = failure_of(load_session(session), factory, check=check, rule=rule)
     if failure is not None:
-        raise AssertionError(visible(failure.in_words()))
+        words = failure.in_words()
+        if failure.check == "replay":
+            words += "\nif the change was meant and is accepted, remove this test and its session"
+        raise AssertionError(visible(words))

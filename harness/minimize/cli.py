@@ -15,7 +15,7 @@ from rich.text import Text
 
 from harness.minimize.output import write
 from harness.minimize.shrink import SECONDS, Minimized, minimize
-from harness.output import echo_json
+from harness.output import echo_json, safe_line
 from harness.sessions.arguments import (
     INTERRUPTED,
     allow_option,
@@ -26,7 +26,7 @@ from harness.sessions.arguments import (
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
 from harness.sessions.format import SessionFile
-from harness.sessions.show import console, one_line
+from harness.sessions.show import console
 from harness.sessions.sources import Factory, allowed_factory, named_factory
 from harness.sessions.trajectory import in_words
 
@@ -109,15 +109,18 @@ def _minimized(
 
 def _show(result: Minimized, session: Path, written: list[Path]) -> None:
     out = console()
-    out.print(Text(f"{session} fails: {one_line(str(result.failure))}", style="bold"))
+    out.print(Text(f"{session} fails: {safe_line(str(result.failure))}", style="bold"))
     for line in result.failure.words:
-        out.print(Text(f"    {one_line(line)}", style="dim"))
+        out.print(Text(f"    {safe_line(line)}", style="dim"))
     out.print(Text(result.in_words(), style="green" if result.finished else "yellow"))
     for number, words in enumerate(_left(result), start=1):
-        out.print(f"    step {number}: {one_line(words)}", markup=False, highlight=False)
+        out.print(f"    step {number}: {safe_line(words)}", markup=False, highlight=False)
     for path in written:
         out.print(f"wrote {path}", markup=False, highlight=False)
-    out.print("the test fails until the defect is mended", style="dim")
+    words = "the test fails until the defect is mended"
+    if result.failure.check == "replay":
+        words += "; if the change was meant and is accepted, remove both"
+    out.print(words, style="dim", highlight=False)
 
 
 def _left(result: Minimized) -> list[str]:

@@ -15,11 +15,16 @@ from harness.sessions.errors import SessionError, SessionExists
 _SUFFIX = "-min"
 _NO_NAME = re.compile(r"\W+")
 
+_MEANT = """
+If the change was meant and is accepted (`agentrig replay … --accept`, or recorded again), this
+test has done its work: remove it and its session.
+"""
+
 _TEST = '''\
 """Fails as session {name} did; passes once the defect is mended. Made by `agentrig minimize`.
 
 {fingerprint}
-"""
+{meant}"""
 
 from pathlib import Path
 
@@ -65,6 +70,7 @@ def _test(result: Minimized, file: str, function: str, agent: str) -> str:
     return _TEST.format(
         name=result.name,
         fingerprint=_in_docstring(failure),
+        meant=_MEANT if failure.check == "replay" else "",
         file=_quoted(file),
         function=function.lower(),
         arguments="\n".join(f"        {each}," for each in arguments),

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from agent_core.errors import ConfigError
 from agent_core.messages import Chunk, Hit
-from harness.bench.retrieval import Question, score
+from agent_core.rag.documents import load_documents
+from harness.bench.retrieval import Question, load_questions, score
 from harness.bench.setups import chunk_with
 from harness.cli import main
 
@@ -59,6 +60,42 @@ def test_a_perfect_retriever_scores_one(corpus: Path, tmp_path: Path) -> None:
     assert result["embed_ms"] is None
     assert 0 < result["search_ms"][0] <= result["search_ms"][1]
     assert ElementTree.parse(plot).getroot().tag.endswith("svg")
+
+
+def asked_with(path: Path, answer: object) -> Path:
+    """A question with the passage that answers it."""
+    entry = {"query": "rent due", "source": "a.md", "answer": answer}
+    path.write_text(json.dumps(entry), encoding="utf-8")
+    return path
+
+
+def test_an_answer_may_be_quoted(corpus: Path, tmp_path: Path) -> None:
+    """Its place is found, however the lines of the quotation are broken."""
+    quoted = asked_with(tmp_path / "q.jsonl", "due\n  on the first.")
+    done = run("--corpus", corpus, "--queries", quoted, "--json")
+    assert json.loads(done.stdout)["results"][0]["recall_at_1"] == 1.0
+    (question,) = load_questions(quoted, load_documents(corpus))
+    assert TEXT[question.start : question.end] == "due on the first."
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("due on Friday", "stands not in 'a.md'; expected once"),
+        ("Rent", "stands 2 times in 'a.md'"),
+        (" ", "expected once"),
+        (5, "or start and end (a span inside it)"),
+    ],
+)
+def test_a_passage_that_does_not_stand_there_once_is_an_error(
+    corpus: Path, tmp_path: Path, answer: object, message: str
+) -> None:
+    """With the line and what to do."""
+    done = run("--corpus", corpus, "--queries", asked_with(tmp_path / "q.jsonl", answer))
+    assert done.exit_code == 2
+    said = " ".join(done.output.split())
+    assert "q.jsonl, line 1: " in said
+    assert message in said
 
 
 def test_the_table_compares_chunkers(corpus: Path, tmp_path: Path) -> None:

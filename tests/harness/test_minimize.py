@@ -5,6 +5,7 @@ The session of twelve steps is recorded from a scripted server through the real 
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -226,7 +227,9 @@ def test_written_test_is_red_then_green(long: Path, tmp_path: Path) -> None:
     red = run()
     assert red.returncode == 1
     assert "replay: decision, actions → final_answer" in red.stdout
+    assert "if the change was meant and is accepted, remove this test" in red.stdout
     text = test.read_text(encoding="utf-8")
+    assert "--accept" in (ast.get_docstring(ast.parse(text)) or "")
     test.write_text(text.replace(":ends_early", ":patient"), encoding="utf-8")
     assert run().returncode == 0
 
@@ -240,6 +243,8 @@ def test_what_a_newcomer_sees(long: Path, tmp_path: Path) -> None:
     assert "steps 12 → 2" in done.output
     assert 'step 1: get_weather({"city":"Lisbon"})' in done.output
     assert "wrote minimized/long-min.yaml" in done.output
+    assert "accepted" not in done.output  # no change to accept makes a check of one's own pass
+    assert "accept" not in Path("minimized/test_long_min.py").read_text(encoding="utf-8")
     assert agentrig("replay", "minimized", *agent).exit_code == 0
 
 
