@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from harness.cli import main
 from harness.sessions.serve import serve
+from tests.harness.command_line import run_pytest
 from tests.harness.serve_support import ASKED, QUESTION, SEEN, tool_turn
 from tests.harness.sessions_support import three_steps
-from tests.harness.test_sessions_plugin import run_pytest
 
 TESTS = """
 import requests
