@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 from agent_core.errors import ConfigError, ConnectionFailed
-from harness.output import echo_json
-from harness.plain import visible
+from harness.output import echo_json, safe_text
 from harness.redact import redactor
 from harness.sessions.arguments import FAILED, UNREACHABLE, exit_codes, json_option, leave
 from harness.sessions.format import Api, ModelSource
@@ -204,5 +203,5 @@ def doctor_command(
 def _show(findings: list[Finding]) -> None:
     for each in findings:
         advice = f" ({each.advice})" if each.advice else ""
-        text = visible(redactor.text(f"{each.said}{advice}"))
+        text = safe_text(f"{each.said}{advice}")
         click.echo(f"{each.state:<11} {each.subject:<14} {text}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.files import write_atomically
-from harness.plain import STEERING, one_line, plain
+from harness.plain import STEERING, one_line, plain, visible
 from harness.redact import redactor
 
 if TYPE_CHECKING:
@@ -44,6 +44,16 @@ def uncut(console: Console) -> None:
         console.width = _UNCUT
 
 
+def safe_text(text: str) -> str:
+    """Text for a terminal: control characters are shown and do nothing, secrets are not."""
+    return visible(redactor.text(text))
+
+
+def safe_line(text: str) -> str:
+    """The same on one line: a name or a sentence that has several is no list of ours."""
+    return one_line(redactor.text(text))
+
+
 class OutputError(click.ClickException):
     """What a command was to write cannot be written: one line and the code of wrong usage."""
 
@@ -51,7 +61,7 @@ class OutputError(click.ClickException):
 
     def format_message(self) -> str:
         """The words without secrets, on one line."""
-        return one_line(redactor.text(self.message))
+        return safe_line(self.message)
 
 
 def write_output(option: str, path: Path, text: str) -> None:

@@ -12,11 +12,12 @@ from rich.text import Text
 
 from agent_core.agent import Agent
 from agent_core.messages import Language
+from harness.output import safe_text
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
 from harness.sessions.format import SessionFile
 from harness.sessions.replay import replay
-from harness.sessions.show import RunPrinter, console, show_report, visible
+from harness.sessions.show import RunPrinter, console, show_report
 from harness.sessions.sources import Factory, allowed_factory
 
 _TEXTS: dict[str, dict[str, str]] = {
@@ -65,7 +66,7 @@ def demo_command(*, language: Language) -> None:
         Text(texts["same" if report.ok else "differs"], style="green" if report.ok else "red")
     )
     for line in report.in_words():
-        out.print(Text(f"  {visible(line)}"))
+        out.print(Text(f"  {safe_text(line)}"))
     out.print()
     out.print(Text(texts["change"].format(tool=_first_tool(file)), style="bold"))
     edited = replay(file, factory=_with_edited_tool(factory, _first_tool(file)), name=name)

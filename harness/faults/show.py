@@ -14,11 +14,9 @@ from harness.faults.catalogue import FAULTS
 from harness.faults.fault import Group
 from harness.faults.report import FORMULA, SweepReport, of_session, percent
 from harness.faults.verdicts import VIOLATIONS
-from harness.output import uncut
+from harness.output import safe_text, uncut
 from harness.plain import counted
-from harness.redact import redactor
 from harness.sessions.github import annotation
-from harness.sessions.show import visible
 
 _COLOURS = {
     "recovered": "green",
@@ -58,7 +56,7 @@ def show_sweep(out: Console, report: SweepReport, threshold: float = 0.0) -> Non
     out.print(_LEGEND, style="dim")
     _show_violations(out, report)
     for path, words in report.errors.items():
-        out.print(visible(f"NOT SWEPT {path}: {words}"), style="bold red")
+        out.print(safe_text(f"NOT SWEPT {path}: {words}"), style="bold red")
     recovered, scored = report.score()
     scripted = sum(row.judgement.scripted for row in report.rows)
     out.print(
@@ -92,7 +90,7 @@ def _table(title: str, rows: Mapping[str, Counter[str]], last: Mapping[str, str]
     table.add_column("", no_wrap=True, overflow="ellipsis", style="dim")
     for name, counts in rows.items():
         numbers = [str(counts[each]) if counts[each] else "·" for each in _COLUMNS]
-        table.add_row(visible(name), *numbers, last[name])
+        table.add_row(safe_text(name), *numbers, last[name])
     return table
 
 
@@ -111,7 +109,7 @@ def _show_violations(out: Console, report: SweepReport) -> None:
             f"({row.trial.fault.about}): {judgement.kind}: {VIOLATIONS[judgement.kind]}",
             style="bold red",
         )
-        out.print(f"  {visible(redactor.text(judgement.detail))}")
+        out.print(f"  {safe_text(judgement.detail)}")
     if len(found) > _SHOWN:
         out.print(f"… and {len(found) - _SHOWN} more; --json lists them all")
     if found:

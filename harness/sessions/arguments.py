@@ -17,9 +17,8 @@ from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.messages import JsonObject
 from harness import semconv
 from harness.files import in_words
-from harness.output import naming
-from harness.plain import visible
-from harness.redact import redactor, register_environment
+from harness.output import naming, safe_text
+from harness.redact import register_environment
 from harness.sessions.errors import NotReplaced, SessionError
 from harness.sessions.format import AgentSource, Api, ModelSource, Turn
 from harness.sessions.plan import Plan
@@ -184,7 +183,7 @@ def leave(code: int) -> NoReturn:
 def left_out(path: Path, why: Exception | str) -> None:
     """Name a file that is left out, and say why."""
     words = str(why) if str(path) in str(why) else f"{path}: {why}"
-    click.echo(f"left out: {visible(redactor.text(words))}", err=True)
+    click.echo(f"left out: {safe_text(words)}", err=True)
 
 
 def code_of(failure: BaseException | None) -> int:
@@ -266,4 +265,4 @@ def _close(log: Path, stream: BinaryIO) -> None:
 
 
 def _complain(words: str) -> None:
-    click.echo(f"Error: {visible(redactor.text(words))}", err=True)
+    click.echo(f"Error: {safe_text(words)}", err=True)

@@ -20,7 +20,7 @@ from agent_core.clock import SystemClock
 from agent_core.messages import RunResult
 from agent_core.models.http import new_session
 from harness.envfile import env_file_option
-from harness.output import echo_json
+from harness.output import echo_json, safe_text
 from harness.sessions.arguments import (
     code_of,
     exit_codes,
@@ -40,7 +40,6 @@ from harness.sessions.show import (
     RunPrinter,
     console,
     run_as_json,
-    visible,
 )
 from harness.sessions.sources import (
     build_agent,
@@ -171,7 +170,7 @@ def record_command(
         if as_json:
             echo_json(done.as_json(), indent=2)
         else:
-            console().print(visible(done.in_words()))
+            console().print(safe_text(done.in_words()))
         if done.failure is not None:
             leave(code_of(done.failure))
 

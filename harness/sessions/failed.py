@@ -11,12 +11,13 @@ from typing import Any
 
 from rich.console import Console
 
+from harness.output import safe_line
 from harness.redact import redactor
 from harness.sessions.accept import acceptable
 from harness.sessions.cassette import load_session
 from harness.sessions.replay import replay
 from harness.sessions.session_report import Report
-from harness.sessions.show import one_line, show_report
+from harness.sessions.show import show_report
 from harness.sessions.sources import ALWAYS_ALLOWED, Factory
 from harness.sessions.testing import REWRITE, quoted
 from harness.trace.html import page
@@ -80,7 +81,7 @@ def show_failed(traces: Sequence[Trace], output: Path, failure: str) -> str:
         output.write_text(page(traces[-1], trouble=trouble), encoding="utf-8")
         text.write(f"page: {output}")
     except OSError as error:
-        text.write(f"no page: {one_line(str(error))}")
+        text.write(f"no page: {safe_line(str(error))}")
     return text.getvalue()
 
 

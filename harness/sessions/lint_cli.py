@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from harness.output import echo_json
+from harness.output import echo_json, safe_text
 from harness.plain import counted
 from harness.sessions import github
 from harness.sessions.arguments import (
@@ -21,7 +21,7 @@ from harness.sessions.arguments import (
     paths_argument,
 )
 from harness.sessions.lint import Finding, Level, fix, lint, lone_journals
-from harness.sessions.show import console, visible
+from harness.sessions.show import console
 from harness.sessions.suite import session_files
 
 _COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -87,12 +87,12 @@ def _errors(found: Sequence[Finding]) -> int:
 def _show(files: Sequence[Path], fixed: Sequence[Path], found: Sequence[Finding]) -> None:
     out = console()
     for path in fixed:
-        out.print(f"fixed  {visible(str(path))}: secrets are out of it")
+        out.print(f"fixed  {safe_text(str(path))}: secrets are out of it")
     for each in found:
         where = f", {each.where}" if each.where else ""
         out.print(
             Text(f"{each.level:8}", style=_COLOURS[each.level]),
-            visible(f"{each.path}{where}: {each.words} [{each.rule}]"),
+            safe_text(f"{each.path}{where}: {each.words} [{each.rule}]"),
         )
     warnings = sum(each.level == "warning" for each in found)
     out.print(

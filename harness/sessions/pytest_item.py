@@ -195,6 +195,6 @@ def _advice(error: Exception) -> str:
 
 def _fail(*lines: str) -> NoReturn:
     """Fail with these lines: where in our own code it was found helps nobody."""
-    from harness.sessions.show import visible  # noqa: PLC0415 - only when it is red
+    from harness.output import safe_text  # noqa: PLC0415 - only when it is red
 
-    raise pytest.fail.Exception(visible("\n".join(lines)), pytrace=False) from None
+    raise pytest.fail.Exception(safe_text("\n".join(lines)), pytrace=False) from None

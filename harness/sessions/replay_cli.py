@@ -18,8 +18,7 @@ from rich.progress import track
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject
 from harness.files import is_replaceable
-from harness.output import echo_json, naming, write_output
-from harness.plain import one_line
+from harness.output import echo_json, naming, safe_line, safe_text, write_output
 from harness.sessions import github
 from harness.sessions.accept import accept
 from harness.sessions.arguments import (
@@ -43,7 +42,7 @@ from harness.sessions.replay import replay
 from harness.sessions.report import SuiteReport, suite_report
 from harness.sessions.servers import Servers
 from harness.sessions.session_report import Report
-from harness.sessions.show import console, show_report, show_summary, visible
+from harness.sessions.show import console, show_report, show_summary
 from harness.sessions.sources import allowed_factory, named_factory, reachable
 from harness.sessions.suite import Shard, Unjudged, replay_all, session_files
 from harness.sessions.trajectory import first_divergence
@@ -176,7 +175,7 @@ def _print(
     for each in reports:
         show_report(out, each)
     for failed in unjudged:
-        out.print(f"ERROR  {visible(failed.path.stem)}: {visible(failed.words)}", style="bold red")
+        out.print(safe_text(f"ERROR  {failed.path.stem}: {failed.words}"), style="bold red")
     show_summary(out, reports, len(unjudged))
 
 
@@ -248,11 +247,11 @@ def _rewrite_all(
         except NotReplaced as error:
             kept.append(error)
             told.append({"path": str(path), "error": str(error)})
-            out.print(f"KEPT   {visible(str(error))}", style="bold red")
+            out.print(f"KEPT   {safe_text(str(error))}", style="bold red")
             continue
         told.append(done.as_json())
         if not as_json:
-            out.print(visible(done.in_words()))
+            out.print(safe_text(done.in_words()))
             _print_change(out, recorded[path], done)
     if as_json:
         echo_json(told, indent=2)
@@ -265,4 +264,4 @@ def _print_change(out: Console, recorded: Sequence[GoldenTurn], done: Recorded) 
     assert done.file.session is not None
     change = first_divergence(recorded, done.file.session.trajectory)
     if change is not None:
-        out.print(f"    {visible(one_line(str(change)))}")
+        out.print(f"    {safe_line(str(change))}")

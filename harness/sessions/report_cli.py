@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from harness.output import echo_json, write_output
+from harness.output import echo_json, safe_line, safe_text, write_output
 from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
 from harness.sessions.report import SuiteReport, merged, read_report
 from harness.sessions.report_page import report_page
 from harness.sessions.session_report import summary
-from harness.sessions.show import console, one_line, visible
+from harness.sessions.show import console
 
 
 @click.group("report")
@@ -59,10 +59,10 @@ def _show(report: SuiteReport) -> None:
     for each in report.sessions:
         if each.verdict != "failed":
             continue
-        out.print(Text("FAILED", style="bold red"), one_line(each.session))
+        out.print(Text("FAILED", style="bold red"), safe_line(each.session))
         for line in each.words:
-            out.print(f"    {one_line(line)}")
+            out.print(f"    {safe_line(line)}")
     for path, words in report.errors.items():
-        out.print(f"ERROR  {visible(path)}: {visible(words)}", style="bold red")
+        out.print(f"ERROR  {safe_text(path)}: {safe_text(words)}", style="bold red")
     said = summary([each.verdict for each in report.sessions], len(report.errors))
     out.print(Text(said, style="bold"))

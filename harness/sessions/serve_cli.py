@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from harness.output import echo_json
+from harness.output import echo_json, safe_text
 from harness.plain import counted
 from harness.sessions.arguments import (
     FAILED,
@@ -25,7 +25,7 @@ from harness.sessions.arguments import (
 from harness.sessions.borders import BORDERS
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.serve import serve
-from harness.sessions.show import console, visible
+from harness.sessions.show import console
 from harness.sessions.suite import session_files
 from harness.sessions.traffic import Mode
 
@@ -81,7 +81,7 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
         answered = counted(verdict.answered, "request")
         out.print(f"{answered} answered, {len(verdict.refused)} refused")
         for line in verdict.in_words():
-            out.print(f"  {visible(line)}")
+            out.print(f"  {safe_text(line)}")
     if not verdict.ok:
         leave(FAILED)
 

@@ -22,7 +22,7 @@ from agent_core.messages import (
     RunResult,
     Step,
 )
-from harness import plain
+from harness.output import safe_line, safe_text
 from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.drift import Cause, Severity
@@ -54,16 +54,6 @@ def console(*, stderr: bool = False) -> Console:
         with suppress(ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
-def visible(text: str) -> str:
-    """Text for a terminal: control characters are shown and do nothing, secrets are not."""
-    return plain.visible(redactor.text(text))
-
-
-def one_line(text: str) -> str:
-    """The same on one line: a name or a sentence that has several is no list of ours."""
-    return plain.one_line(redactor.text(text))
 
 
 class RunPrinter:
@@ -126,15 +116,15 @@ def show_report(out: Console, report: Report) -> None:
     said, style = _VERDICTS[report.verdict]
     steps = counted(report.drift.total, "step")
     out.print(
-        Text(said, style=style), f"{one_line(report.name)}  ({steps}, {report.seconds:.2f} s)"
+        Text(said, style=style), f"{safe_line(report.name)}  ({steps}, {report.seconds:.2f} s)"
     )
     for line in report.in_words():
-        out.print(Text(f"    {one_line(line)}"))
+        out.print(Text(f"    {safe_line(line)}"))
     if report.note:
         out.print(Text(f"    {report.note}", style="dim"))
     if report.accepted:
-        words = f"written to {visible(str(report.path))}; the model was not asked again"
-        out.print(Text(f"    accepted: {', '.join(map(one_line, report.accepted))}; {words}"))
+        words = f"written to {safe_text(str(report.path))}; the model was not asked again"
+        out.print(Text(f"    accepted: {', '.join(map(safe_line, report.accepted))}; {words}"))
         return
     for cause in report.drift.causes:
         _show_cause(out, cause)
@@ -191,16 +181,13 @@ def _show_cause(out: Console, cause: Cause) -> None:
     colour = _COLOURS[cause.severity]
     if cause.severity == "ignorable" or (cause.before is None and cause.after is None):
         return
-    out.print(Text(f"    {cause.severity}: {one_line(cause.part)}", style=colour))
+    out.print(Text(f"    {cause.severity}: {safe_line(cause.part)}", style=colour))
     for sign, text, style in (("-", cause.before, "red"), ("+", cause.after, "green")):
         for line in _short(text or "").splitlines():
             out.print(Text(f"      {sign} {line}", style=style))
     if cause.mask is not None:
-        out.print(
-            Text(
-                f"      only this differs; it would be hidden by {visible(cause.mask)}", style="dim"
-            )
-        )
+        words = f"only this differs; it would be hidden by {safe_text(cause.mask)}"
+        out.print(Text(f"      {words}", style="dim"))
 
 
 def _item(out: Console, name: str, text: str, style: str, *, indent: str = "  ") -> None:
@@ -211,5 +198,5 @@ def _item(out: Console, name: str, text: str, style: str, *, indent: str = "  ")
 
 
 def _short(text: str) -> str:
-    text = visible(text)
+    text = safe_text(text)
     return text if len(text) <= _LONG else f"{text[:_LONG]} … ({len(text) - _LONG} more characters)"

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject, Language, Protocol
+from harness.output import safe_line, safe_text
 from harness.redact import register_environment
 from harness.sessions.accept import causes_of
 from harness.sessions.accepting import AcceptingServer
@@ -27,7 +28,6 @@ from harness.sessions.proxy import RecordingProxy
 from harness.sessions.record import record
 from harness.sessions.serve import SessionServer, serve
 from harness.sessions.servers import Servers
-from harness.sessions.show import one_line, visible
 from harness.sessions.sources import (
     Factory,
     allowed_factory,
@@ -164,9 +164,9 @@ def told_of(server: SessionServer | RecordingProxy, path: Path, **how: Any) -> l
     verdict = server.verdict()
     if verdict.ok:
         return []
-    lines = list(map(visible, verdict.in_words()))
+    lines = list(map(safe_text, verdict.in_words()))
     if isinstance(server, AcceptingServer):
-        ways = map(visible, server.drift().in_words())
+        ways = map(safe_text, server.drift().in_words())
         return [*lines, *ways, f"this cannot be accepted: {REWRITE}"]
     if _is_ours(path):
         return [*lines, f"if this is meant: {_way_of_ours(path)}"]
@@ -193,7 +193,7 @@ def write(server: SessionServer | RecordingProxy) -> tuple[str, ...]:
     deadline = time.monotonic() + _PATIENCE
     while isinstance(server, AcceptingServer):
         try:
-            return tuple(map(one_line, server.accept(SystemClock())))
+            return tuple(map(safe_line, server.accept(SystemClock())))
         except SessionBusy:  # a worker beside this one does the same
             if time.monotonic() > deadline:
                 raise
@@ -207,7 +207,7 @@ def leave(server: SessionServer | RecordingProxy, path: Path) -> list[str]:
         server.leave()
         return [f"not recorded: {path.stem}", *left_behind(path)]
     causes = causes_of(server.drift()) if isinstance(server, AcceptingServer) else []
-    names = ", ".join(one_line(each.part) for each in causes)
+    names = ", ".join(safe_line(each.part) for each in causes)
     return [f"not accepted: {path.stem}: {names}"] if names else []
 
 
