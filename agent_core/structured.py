@@ -43,10 +43,12 @@ Schema: TypeAlias = JsonObject | type[BaseModel]
 _OPENING = re.compile(r"[{\[]")
 _MAX_STARTS = 8  # places in a text at which JSON is looked for
 _REQUESTS = 2  # the second one names what was wrong with the first
-_ASK: dict[Language, str] = {
+ASK: dict[Language, str] = {
     "en": "Now write that answer as JSON and nothing else. It must fit this JSON Schema:\n{schema}",
     "zh": "现在把上面的回答写成 JSON，不要写别的内容。它必须符合这个 JSON Schema：\n{schema}",
 }
+"""What is said before the schema where an answer is asked for as data."""
+
 _AGAIN: dict[Language, str] = {
     "en": "That does not fit: {problems}\nWrite the corrected JSON, and nothing else.",
     "zh": "不符合要求：{problems}\n请只写改正后的 JSON。",
@@ -92,7 +94,7 @@ class AnswerSchema:
     def request(self, language: Language) -> str:
         """The message that asks for the answer as data."""
         schema = json.dumps(self.schema, ensure_ascii=False)
-        return _ASK[language].format(schema=schema)
+        return ASK[language].format(schema=schema)
 
     def read(self, text: str, language: Language, *, ended: bool) -> Data | FormatError:
         """The data in a text: the one JSON in it that fits, or what is wrong with the first.

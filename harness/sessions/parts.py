@@ -19,7 +19,14 @@ from harness.sessions.exchange import (
 )
 from harness.sessions.format import ToolDefinition
 from harness.sessions.paths import changed_paths
-from harness.sessions.styles import Style, is_question, plain_message, plain_system, style_of
+from harness.sessions.styles import (
+    Style,
+    asked_schema,
+    is_question,
+    plain_message,
+    plain_system,
+    style_of,
+)
 from harness.sessions.volatile import changed_lines, changed_texts
 
 Kind = Literal[
@@ -28,8 +35,10 @@ Kind = Literal[
 ]  # fmt: skip
 
 LANGUAGE = "language of the prompts"
+ANSWER_SCHEMA = "answer schema"
 
 _NOT_OPTIONS = frozenset({"model", "messages", "tools", "options"})
+_FORMATS = frozenset({"format", "response_format"})  # of Ollama and of OpenAI
 _OBSERVATION_LABELS = tuple(texts.observation for texts in TEXTS.values())
 
 
@@ -120,7 +129,7 @@ def compare_parts(old: Parts, new: Parts, tools: Sequence[ToolDefinition] = ()) 
     found += _compare_bodies(old.body, new.body)
     found += _changed("model", "model", old.model, new.model)
     for key in [*old.options, *(each for each in new.options if each not in old.options)]:
-        found += _changed("option", f"option `{key}`", old.options.get(key), new.options.get(key))
+        found += _compare_options(key, old.options.get(key), new.options.get(key))
     found += compare_tools(old.tools, new.tools)
     found += _compare_system(old.system, new.system, tools)
     found += _compare_messages(old.messages, new.messages)
@@ -176,6 +185,28 @@ def _reordered(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Differenc
     """The tools of both sides, by name, where their order is another one."""
     before, after = [name for name in old if name in new], [name for name in new if name in old]
     return _changed("order", "order of the tools", ", ".join(before), ", ".join(after))
+
+
+def _compare_options(key: str, old: str | None, new: str | None) -> Iterator[Difference]:
+    """An option, but for the schema of the answer in it, which is a part of its own."""
+    (was, old), (now, new) = _without_schema(key, old), _without_schema(key, new)
+    yield from _changed("option", f"option `{key}`", old, new)
+    if was is not None and now is not None:
+        yield from _changed("schema", ANSWER_SCHEMA, *changed_paths(was, now))
+
+
+def _without_schema(key: str, option: str | None) -> tuple[JsonObject | None, str | None]:
+    """The schema that an option holds, and the option without it."""
+    value = json_body(option.encode()) if option is not None and key in _FORMATS else None
+    if not isinstance(value, dict):
+        return None, option
+    if key == "format":
+        return value, "a schema"
+    wrapped = value.get("json_schema")
+    schema = wrapped.get("schema") if isinstance(wrapped, dict) else None
+    if not isinstance(wrapped, dict) or not isinstance(schema, dict):
+        return None, option
+    return schema, canonical_json({**value, "json_schema": {**wrapped, "schema": {}}})
 
 
 def _compare_bodies(old: str | None, new: str | None) -> Iterator[Difference]:
@@ -249,6 +280,10 @@ def _compare_messages(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Diff
                 yield from _changed("message", "question", was_asked, now_asked)
             continue
         for was, now in zip(gone, come, strict=True):
+            schemas = asked_schema(was.text), asked_schema(now.text)
+            if None not in schemas:
+                yield from _changed("schema", ANSWER_SCHEMA, *changed_paths(*schemas))
+                continue
             label = now.label if was.label.endswith(" message") else was.label
             for before_after in changed_texts(was.text, now.text):
                 yield Difference("message", label, *before_after)

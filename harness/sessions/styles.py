@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from agent_core.messages import JsonObject, JsonValue, Language, Protocol
 from agent_core.prompts import TEXTS, Texts
+from agent_core.structured import ASK
 from harness.sessions.exchange import canonical_json, json_body
 
 _EN = TEXTS["en"]
@@ -93,6 +94,16 @@ def is_question(text: str, before: JsonObject | None) -> bool:
     answered = "Final Answer: " in said or not _LABEL.search(said)
     is_answer = before.get("role") == "assistant" and not before.get("tool_calls") and answered
     return is_answer and not text.startswith(_HINTS)
+
+
+def asked_schema(text: str) -> JsonObject | None:
+    """The JSON Schema that a message asks an answer to fit; None when it asks for none."""
+    for ask in ASK.values():
+        words = ask.partition("{schema}")[0]
+        if text.startswith(words):
+            schema = json_body(text.removeprefix(words).encode(errors="replace"))
+            return schema if isinstance(schema, dict) else None
+    return None
 
 
 def other_script(before: str, after: str) -> bool:

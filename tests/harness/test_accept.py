@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from agent_core.agent import Agent
 from agent_core.clock import ManualClock
 from agent_core.limits import Limits
 from harness.cli import main
+from harness.demo import gears
 from harness.sessions.accept import accept
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
@@ -274,3 +276,23 @@ def test_what_cannot_be_accepted_is_not_offered(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="another way is gone by s: record that again") as told:
         taken_over(short, path, causes=["max_steps"])
     assert "as it was recorded" not in str(told.value)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_another_schema_of_the_answer_is_one_cause(tmp_path: Path, language: str) -> None:
+    """It stands in an option and in a message; the place in it is named, and it is accepted."""
+    path = tmp_path / "data.yaml"
+    shutil.copy(Path(__file__).parents[2] / f"cassettes/gear-data-{language}.yaml", path)
+
+    def rescaled(model: Any, **how: Any) -> Agent:
+        schema: Any = json.loads(json.dumps(gears.WEATHER_SCHEMA))
+        schema["properties"]["city"]["type"] = ["string", "null"]
+        return gears.weather_data(model, **how).replace(answer_schema=schema)
+
+    (cause,) = replay(path, factory=rescaled).drift.causes
+    assert (cause.part, cause.kind, cause.severity) == ("answer schema", "schema", "warn")
+    assert cause.before == 'properties.city.type: "string"'
+    assert cause.after == 'properties.city.type: ["string","null"]'
+    (report,) = taken_over(rescaled, path, causes=["answer schema"])
+    assert report.accepted == ("answer schema",)
+    assert replay(path, factory=rescaled).drift.causes == ()

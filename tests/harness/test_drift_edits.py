@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -16,12 +17,15 @@ from hypothesis import strategies as st
 from agent_core.agent import Agent
 from agent_core.limits import Limits
 from agent_core.memory import WindowMemory
-from agent_core.messages import Action, Language, Observation, Protocol
+from agent_core.messages import Action, JsonObject, Language, Observation, Protocol
+from agent_core.structured import AnswerSchema
 from agent_core.tools import FunctionDefinition, define
 from harness.demo.agents import assistant
 from harness.sessions.cassette import load_session
 from harness.sessions.drift import Severity
+from harness.sessions.exchange import Request
 from harness.sessions.format import Session, SessionFile
+from harness.sessions.parts import compare_parts, parts_of
 from harness.sessions.replay import replay
 from harness.sessions.session_report import Report
 from tests.harness.sessions_support import ollama_reply, record_scripted
@@ -329,3 +333,27 @@ def test_two_masks_are_suggested_where_two_are_needed(tmp_path: Path) -> None:
     assert cause.after is not None
     assert re.sub(cause.mask, "", cause.before) == re.sub(cause.mask, "", cause.after)
     assert "call_" not in cause.mask
+
+
+def asks_for_data(schema: JsonObject, *, name: str = "answer", asked: bool = True) -> Request:
+    """A request of the OpenAI API for an answer as data; later ones have only the message."""
+    said = AnswerSchema(schema).request("en")
+    body: JsonObject = {"model": "m", "messages": [{"role": "user", "content": said}]}
+    if asked:
+        wrapped: JsonObject = {"name": name, "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": wrapped}
+    return Request("POST", "http://h/v1/chat/completions", {}, json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_schema_of_the_answer_is_a_part_wherever_it_stands(asked: bool) -> None:
+    """In the option of either API and in the message; what else is in the option stays one."""
+    was, now = {"type": "object"}, {"type": "object", "title": "A"}
+    old = parts_of(asks_for_data(was, asked=asked))
+    found = compare_parts(old, parts_of(asks_for_data(now, asked=asked)))
+    assert {(each.part, each.before, each.after) for each in found} == {
+        ("answer schema", None, 'title: "A"')
+    }
+    if asked:
+        renamed = compare_parts(old, parts_of(asks_for_data(was, name="reply")))
+        assert [each.part for each in renamed] == ["option `response_format`"]
