@@ -52,3 +52,10 @@ class Spans:
     def text(self) -> str:
         """Everything that was exported, as text to search in."""
         return "\n".join(span.to_json() for span in self._exporter.get_finished_spans())
+
+
+def the_trace(spans: Spans) -> Trace:
+    """The only trace; it has to be one tree."""
+    (found,) = spans.traces()
+    assert found.complete
+    return found
