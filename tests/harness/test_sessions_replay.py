@@ -1,11 +1,10 @@
-"""Replay: nothing changed, or what did, and where."""
+"""Replay runs the agent again without its server: from the tape come replies, tools, search, time."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,14 @@ from agent_core.agent import Agent
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import Chunk, Hit
 from agent_core.rag import DenseRetriever, OllamaEmbedder
-from agent_core.tools import FunctionCallExecutor, define
 from harness.sessions.cassette import load_session, parse_session, render_session
-from harness.sessions.drift import SEVERITY, Cause
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.format import AgentSource, ModelSource, Turn
 from harness.sessions.plan import Plan
 from harness.sessions.record import record
 from harness.sessions.replay import replay
-from harness.sessions.session_report import Report
-from harness.sessions.sources import Factory, named_factory
+from harness.sessions.sources import Factory
+from tests.harness.replay_support import assistant, city_only, parts, with_weather
 from tests.harness.sessions_support import (
     ANSWER,
     ASSISTANT,
@@ -43,44 +40,9 @@ from tests.harness.sessions_support import (
     version_scripts,
 )
 
-assistant: Factory = named_factory(ASSISTANT)
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A session of three steps: weather, a sum, the answer."""
-    path = tmp_path_factory.mktemp("sessions") / "three.yaml"
-    three_steps(path)
-    return path
-
-
-def with_tools(change: Callable[[list[Any]], list[Any]]) -> Factory:
-    """The assistant with edited tool definitions."""
-
-    def edit(agent: Agent) -> Agent:
-        assert isinstance(agent.executor, FunctionCallExecutor)
-        tools = change(list(agent.executor.definitions.values()))
-        return agent.replace(executor=agent.executor.replace(tools=tools))
-
-    return edited(assistant, edit)
-
-
-def with_weather(**changes: Any) -> Factory:
-    """The assistant with another definition of `get_weather`."""
-    return with_tools(
-        lambda tools: [
-            dataclasses.replace(each, **changes) if each.name == "get_weather" else each
-            for each in tools
-        ]
-    )
-
-
-def parts(report: Report) -> list[str]:
-    return [cause.part for cause in report.drift.causes]
-
 
 def test_an_unchanged_agent_replays_green_and_offline(
-    session: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No difference, no divergence, no socket."""
 
@@ -88,7 +50,7 @@ def test_an_unchanged_agent_replays_green_and_offline(
         raise AssertionError("a connection during a replay")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    report = replay(session)
+    report = replay(recorded)
     assert report.ok
     assert report.in_words() == []
     assert report.drift.total == 3
@@ -96,237 +58,36 @@ def test_an_unchanged_agent_replays_green_and_offline(
     assert report.results[0].answer == "It is fine 😀 and the sum is 5."
 
 
-def test_a_changed_description_is_one_reason_for_all_steps(session: Path) -> None:
-    """Every prompt differs; the report names the one word's home and not its echoes."""
-    report = replay(session, factory=with_weather(description="The weather of one city."))
-    assert not report.ok
-    assert report.in_words() == [
-        "3 of 3 steps differ for one reason: description of tool `get_weather`"
-        " (and with it: system text on tool `get_weather`)"
-    ]
-    (cause,) = report.drift.causes
-    assert cause.severity == "warn"
-    assert cause.after == "The weather of one city."
-    assert report.divergence is None
-
-
-def city_only(**words: Any) -> dict[str, Any]:
-    """The schema of the weather tool with other words."""
-    return {
-        "type": "object",
-        "properties": {"city": {"type": "string", **words}, "unit": {"type": "string"}},
-        "required": ["city"],
-    }
-
-
-EDITS: dict[str, tuple[Factory, list[str]]] = {
-    "nothing": (assistant, []),
-    "description": (
-        with_weather(description="Weather.\n\nIn two paragraphs."),
-        ["description of tool `get_weather`"],
-    ),
-    "schema": (
-        with_weather(parameters=city_only(description="which city")),
-        ["schema of tool `get_weather`"],
-    ),
-    "schema the model is not shown": (
-        with_weather(
-            parameters={
-                **define(lambda: None, name="x").parameters,
-                "properties": {
-                    "city": {
-                        "type": "string",
-                        "description": "the city's name, for example Paris or 巴黎",
-                        "maxLength": 99,
-                    },
-                    "unit": {
-                        "type": "string",
-                        "description": "the unit of the temperature",
-                        "default": "celsius",
-                        "enum": ["celsius", "fahrenheit"],
-                    },
-                },
-                "required": ["city"],
-            }
-        ),
-        ["schema of tool `get_weather`"],
-    ),
-    "new tool": (
-        with_tools(lambda tools: [*tools, define(lambda: 1, name="dice", description="A dice.")]),
-        ["tool `dice` is new"],
-    ),
-    "tool gone": (
-        with_tools(lambda tools: [each for each in tools if each.name != "get_current_time"]),
-        ["tool `get_current_time` is gone"],
-    ),
-    "order of tools": (with_tools(lambda tools: tools[::-1]), ["order of the tools"]),
-    "system text": (
-        edited(assistant, lambda agent: agent.replace(instructions="Be brief.")),
-        ["system text"],
-    ),
-    "examples": (edited(assistant, lambda agent: agent.replace(examples=())), ["system text"]),
-    "two at once": (
-        edited(
-            with_weather(description="Weather."),
-            lambda agent: agent.replace(instructions="Be brief."),
-        ),
-        ["description of tool `get_weather`", "system text"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", EDITS)
-def test_exactly_the_edited_part_is_named(session: Path, name: str) -> None:
-    """Each edit is one cause, and nothing else is reported."""
-    factory, causes = EDITS[name]
-    report = replay(session, factory=factory)
-    assert sorted(parts(report)) == sorted(causes)
-    assert report.ok is not bool(causes)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "cause", "severity"),
-    [
-        ('"temperature": 0', '"temperature": 0.7', "option `temperature`", "fail"),
-        ('"num_ctx": 8192', '"num_ctx": 4096', "option `num_ctx`", "fail"),
-        ('"model": "m"', '"model": "other"', "model", "fail"),
-        ("/api/chat", "/api/chatter", "address", "fail"),
-        ("Weather in Lisbon", "Weather in Porto", "question", "fail"),
-        (
-            'Observation: {\\"city\\": \\"Lisbon',
-            'Result: {\\"city\\": \\"Lisbon',
-            "observation",
-            "fail",
-        ),
-        ("I need the weather.", "I need weather.", "assistant message", "fail"),
-        ('"temperature": 0', '"temperature": 0.0', None, "ignorable"),
-    ],
-)
-def test_each_part_of_a_request_has_its_name(
-    session: Path, old: str, new: str, cause: str | None, severity: str
-) -> None:
-    """What was recorded otherwise is found under the name of its part."""
-    file = load_session(session)
-    assert file.session is not None
-    compact = {old: new, old.replace('": ', '":'): new.replace('": ', '":')}
-    exchanges = []
-    for exchange in file.exchanges:
-        body, url = exchange.request.body.decode(), exchange.request.url
-        for before, after in compact.items():
-            if '"' not in before or before in body:
-                body, url = body.replace(before, after), url.replace(before, after)
-        request = dataclasses.replace(exchange.request, body=body.encode(), url=url)
-        exchanges.append(dataclasses.replace(exchange, request=request))
-    assert exchanges != list(file.exchanges)
-    report = replay(dataclasses.replace(file, exchanges=tuple(exchanges)))
-    shown = [each for each in report.drift.causes if each.severity != "ignorable"]
-    assert [each.part for each in shown] == ([] if cause is None else [cause])
-    assert report.drift.severity == severity
-
-
-def test_a_time_in_a_message_is_volatile_and_a_mask_is_suggested(tmp_path: Path) -> None:
-    """A clock that was not taken from the agent shows as what it is; it fails nothing."""
-    path = tmp_path / "s.yaml"
-    stamps = iter(["2026-11-30T12:00:00Z", "2026-12-01T08:30:00Z"])
-
-    def clocked(*args: Any, **kwargs: Any) -> Agent:
-        agent = assistant(*args, **kwargs)
-        return agent.replace(instructions=f"It is {next(stamps)} now.")
-
-    record_scripted(path, ollama_reply(ANSWER), factory=clocked)
-    report = replay(path, factory=clocked)
-    (cause,) = report.drift.causes
-    assert (cause.part, cause.severity) == ("system text", "volatile")
-    assert cause.mask
-    assert report.ok
-
-
-@pytest.mark.parametrize(
-    ("limit", "words"),
-    [
-        (1, "diverges at step 2: recorded calculator({\"expression\":\"2 + 3\"}), "
-            "now the run ends with max_steps"),
-        (2, "diverges at step 3: recorded the final answer, now the run ends with max_steps"),
-    ],
-)  # fmt: skip
-def test_a_run_that_stops_early_is_named_by_its_step(session: Path, limit: int, words: str) -> None:
-    """Another limit of the loop: the step that is missing, and no list of consequences."""
-    factory = edited(assistant, lambda agent: agent.replace(limits=Limits(max_steps=limit)))
-    report = replay(session, factory=factory)
-    assert not report.ok
-    assert report.in_words() == [f"the run {words}"]
-
-
-class FirstWordParser:
-    """A parser that takes every reply for an answer."""
-
-    def parse(self, reply: Any, tools: Any) -> Any:
-        from agent_core.messages import FinalAnswer, ParsedReply
-
-        return ParsedReply(None, None, FinalAnswer(reply.text[:5]))
-
-
-def test_another_decision_stops_a_strict_replay_there(session: Path) -> None:
-    """The first step that decides otherwise is named; nothing after it is asked."""
-    factory = edited(assistant, lambda agent: agent.replace(parser=FirstWordParser()))
-    report = replay(session, factory=factory)
-    assert not report.ok
-    assert report.divergence is not None
-    assert (report.divergence.step, report.divergence.what) == (1, "decision")
-    assert "get_weather" in report.divergence.recorded
-    assert report.drift.total == 1
-
-
-def test_lenient_reports_and_does_not_fail(session: Path) -> None:
-    """The same report, another verdict."""
-    report = replay(session, factory=with_weather(description="Weather."), mode="lenient")
-    assert report.ok
-    assert parts(report) == ["description of tool `get_weather`"]
-
-
-def test_fail_on_fail_lets_warnings_pass(session: Path) -> None:
-    """The bar is the caller's; a changed message is over both."""
-    assert replay(session, factory=with_weather(description="W."), fail_on="fail").ok
-    asked = edited(assistant, lambda agent: agent.replace(language="zh"))
-    assert not replay(session, factory=asked, fail_on="fail").ok
-
-
-def test_every_kind_of_difference_has_a_severity() -> None:
-    """The table is complete, and a description warns while a message fails."""
-    assert set(SEVERITY.values()) == {"warn", "fail"}
-    assert (SEVERITY["description"], SEVERITY["message"]) == ("warn", "fail")
-
-
-def test_tools_are_taped_and_do_not_run(session: Path) -> None:
+def test_tools_are_taped_and_do_not_run(recorded: Path) -> None:
     """A tool that would fail now gives what it gave; look-up and validation do run."""
 
     def broken(city: str, unit: str = "celsius") -> str:
         raise AssertionError("the tool ran")
 
-    report = replay(session, factory=with_weather(function=broken, convert=dict))
+    report = replay(recorded, factory=with_weather(function=broken, convert=dict))
     assert report.ok
     assert [step.observations[0].ok for step in report.results[0].steps[:2]] == [True, True]
 
 
-def test_live_tools_are_a_choice(session: Path) -> None:
+def test_live_tools_are_a_choice(recorded: Path) -> None:
     """With `live` the tool runs, and another result is a changed observation."""
 
     def other(city: str, unit: str = "celsius") -> str:
         return "it rains"
 
     factory = with_weather(function=other, convert=dict)
-    report = replay(session, factory=factory, tools="live")
+    report = replay(recorded, factory=factory, tools="live")
     assert not report.ok
     assert report.divergence is not None
     assert (report.divergence.step, report.divergence.what) == (1, "observation")
     assert "observation" in parts(report)
-    assert replay(session, tools="live").ok
+    assert replay(recorded, tools="live").ok
 
 
-def test_a_stricter_schema_is_seen_though_tools_are_taped(session: Path) -> None:
+def test_a_stricter_schema_is_seen_though_tools_are_taped(recorded: Path) -> None:
     """Coercion and validation are today's: arguments that are refused now never reach the tape."""
     parameters = city_only(maxLength=2)
-    report = replay(session, factory=with_weather(parameters=parameters))
+    report = replay(recorded, factory=with_weather(parameters=parameters))
     assert not report.ok
     assert "schema of tool `get_weather`" in parts(report)
     assert report.unused_calls
@@ -541,23 +302,7 @@ def test_a_session_without_its_golden_trajectory_is_no_check(tmp_path: Path) -> 
         replay(dataclasses.replace(file, session=session))
 
 
-def test_a_native_tool_changes_in_the_request_itself(tmp_path: Path) -> None:
-    """With native calls the definitions stand in the body; the cause has the same name."""
-    path = tmp_path / "s.yaml"
-    native = edited(assistant, lambda agent: agent.replace(protocol="native"))
-    record_scripted(path, ollama_reply("It is 5."), factory=native)
-    report = replay(
-        path,
-        factory=edited(
-            with_weather(description="W."), lambda agent: agent.replace(protocol="native")
-        ),
-    )
-    assert report.in_words() == [
-        "1 of 1 step differs for one reason: description of tool `get_weather`"
-    ]
-
-
-def test_a_request_too_many_is_told(session: Path, tmp_path: Path) -> None:
+def test_a_request_too_many_is_told(recorded: Path, tmp_path: Path) -> None:
     """An agent that asks more than was recorded gets an error and a verdict, not a hang."""
     path = tmp_path / "s.yaml"
     record_scripted(path, ollama_reply(WEATHER), [response(404, b'{"error":"model not found"}')])
@@ -565,27 +310,3 @@ def test_a_request_too_many_is_told(session: Path, tmp_path: Path) -> None:
     assert file.session is not None
     text = render_session(file).replace("stop_reason: model_error", "stop_reason: max_steps")
     assert not replay(parse_session(text)).ok
-
-
-def test_the_report_has_a_json_form(session: Path) -> None:
-    """Everything in it can be written as JSON and says what the words say."""
-    report = replay(session, factory=with_weather(description="W."))
-    data = json.loads(json.dumps(report.as_json()))
-    assert data["ok"] is False
-    assert data["steps"] == 3
-    assert data["causes"][0]["part"] == "description of tool `get_weather`"
-    assert data["causes"][0]["requests"] == [1, 2, 3]
-    assert data["words"] == report.in_words()
-
-
-def test_one_reason_in_some_steps_only_says_so() -> None:
-    """The count is of the steps in which it is seen."""
-    from harness.sessions.drift import Drift
-
-    cause = Cause("message", "observation", "fail", (2, 3))
-    assert Drift(4, (cause,)).in_words() == ["2 of 4 steps differ for one reason: observation"]
-    unseen = Cause("schema", "schema of tool `t`", "warn", ())
-    assert Drift(4, (unseen,)).in_words() == ["not seen in any request: schema of tool `t`"]
-    assert Drift(4, (cause, unseen)).in_words()[0] == "2 of 4 steps differ for 2 reasons:"
-    alone = Cause("message", "observation", "fail", (1,))
-    assert Drift(1, (alone, unseen)).in_words()[0] == "1 of 1 step differs for 2 reasons:"
