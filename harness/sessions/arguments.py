@@ -6,9 +6,9 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import reduce
+from functools import reduce, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn
 
 import click
 from pydantic import ValidationError
@@ -69,7 +69,7 @@ model_options = _options(
     click.option("--param", "parameters", multiple=True, metavar="KEY=VALUE",
                  help="A parameter of the factory, e.g. --param language=zh."),
 )  # fmt: skip
-trace_options = _options(
+_trace_options = _options(
     click.option("--otlp", metavar="URL",
                  help="Send traces to a collector, e.g. http://localhost:4318."),
     click.option("--content", type=click.Choice(["none", "truncated", "full"]),
@@ -89,6 +89,26 @@ workers_options = _options(
     click.option("--dask", metavar="ADDRESS",
                  help="Have it done by the workers of this Dask scheduler instead."),
 )  # fmt: skip
+
+
+class Tracing(NamedTuple):
+    """What `trace_options` say; each is false where nothing is asked for."""
+
+    otlp: str | None
+    content: ContentMode | None
+    log: Path | None
+    require_export: bool
+
+
+def trace_options(command: Command) -> Command:
+    """Declare the options about traces; the command gets them as one argument, `tracing`."""
+
+    @wraps(command)
+    def with_tracing(**given: Any) -> Any:
+        tracing = Tracing(*(given.pop(field) for field in Tracing._fields))
+        return command(tracing=tracing, **given)
+
+    return _trace_options(with_tracing)
 
 
 def plan_from(
@@ -193,13 +213,7 @@ def code_of(failure: BaseException | None) -> int:
 
 @contextmanager
 def traced(
-    otlp: str | None,
-    content: ContentMode | None,
-    log: Path | None,
-    require_export: bool,
-    *,
-    session: Path | None = None,
-    replayed: bool = False,
+    tracing: Tracing, *, session: Path | None = None, replayed: bool = False
 ) -> Iterator[Watch]:
     """Trace what is run inside; the traces are kept in `.agentrig/traces`.
 
@@ -213,15 +227,18 @@ def traced(
     if session is not None:
         extra["harness.session_path"] = str(session)
     with ExitStack() as stack:
-        if log is not None:
-            with naming("--log", log):
-                stream = log.open("ab")
-            stack.callback(_close, log, stream)
+        if tracing.log is not None:
+            with naming("--log", tracing.log):
+                stream = tracing.log.open("ab")
+            stack.callback(_close, tracing.log, stream)
             logs.configure(stream)
-            extra["harness.log_path"] = str(log)
+            extra["harness.log_path"] = str(tracing.log)
         try:
             with telemetry.session(
-                otlp=otlp, content=content, require_export=require_export, extra=extra
+                otlp=tracing.otlp,
+                content=tracing.content,
+                require_export=tracing.require_export,
+                extra=extra,
             ) as watch:
                 yield watch
         except telemetry.ExportError as error:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from agent_core.models.http import new_session
 from harness.envfile import env_file_option
 from harness.output import echo_json, safe_text
 from harness.sessions.arguments import (
+    Tracing,
     code_of,
     exit_codes,
     json_option,
@@ -35,7 +35,7 @@ from harness.sessions.arguments import (
 )
 from harness.sessions.journal import journal_path
 from harness.sessions.plan import Plan
-from harness.sessions.record import Mode, begun_plan, record
+from harness.sessions.record import Mode, Recorded, begun_plan, record
 from harness.sessions.show import (
     RunPrinter,
     console,
@@ -50,7 +50,6 @@ from harness.sessions.sources import (
 from harness.sessions.storage import session_path
 
 if TYPE_CHECKING:
-    from harness.content import ContentMode
     from harness.telemetry import Watch
 
 
@@ -69,10 +68,7 @@ def run_command(
     questions: tuple[str, ...],
     interactive: bool,
     as_json: bool,
-    otlp: str | None,
-    content: ContentMode | None,
-    log: Path | None,
-    require_export: bool,
+    tracing: Tracing,
     **model: Any,
 ) -> None:
     """Ask the agent of FACTORY (module:function) one question, or several in turn.
@@ -84,7 +80,7 @@ def run_command(
       agentrig run shop:agent "Hi" --model m --api openai --base-url http://127.0.0.1:8000/v1
       agentrig run shop:agent -i --model m --env-file .env
     """
-    with exit_codes(), traced(otlp, content, log, require_export) as watch:
+    with exit_codes(), traced(tracing) as watch:
         more = _typed() if interactive else iter(())
         plan = plan_from(factory, questions or tuple(islice(more, 1)), **model)
         show = None if as_json else RunPrinter(plan.agent.language)
@@ -125,10 +121,7 @@ def record_command(
     upstream: str,
     port: int,
     as_json: bool,
-    otlp: str | None,
-    content: ContentMode | None,
-    log: Path | None,
-    require_export: bool,
+    tracing: Tracing,
     **model: Any,
 ) -> None:
     """Ask the agent of FACTORY and keep the session in a file; several questions are turns.
@@ -140,8 +133,7 @@ def record_command(
       agentrig record shop:agent --name two-turns --resume
       agentrig record --proxy --upstream http://localhost:11434 --port 11435 --name any
     """
-    with ExitStack() as stack:
-        stack.enter_context(exit_codes())
+    with exit_codes():
         if proxy:
             if factory is not None:
                 raise click.UsageError("--proxy records others: no FACTORY")
@@ -150,29 +142,45 @@ def record_command(
         if factory is None:
             raise click.UsageError("no agent: expected FACTORY as module:function, or --proxy")
         path = session_path(folder, name)
-        watch = stack.enter_context(traced(otlp, content, log, require_export, session=path))
-        if mode == "resume":
-            plan = plan_to_resume(begun_plan(path), factory, questions, **model)
-        else:
-            plan = plan_from(factory, questions, **model)
-            reachable(plan.model)
-        printer = None if as_json else RunPrinter(plan.agent.language)
-        observers = [each for each in (printer, watch.observer) if each]
-        named = [url for url in [model["base_url"]] if url and mode == "resume"]
-        try:
-            done = record(
-                plan, named_factory(factory), path, mode=mode or "new", servers=named or None,
-                observers=observers,
-            )  # fmt: skip
-        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or SIGTERM while it is traced
-            _say_how_to_resume(path, factory)
-            raise
-        if as_json:
-            echo_json(done.as_json(), indent=2)
-        else:
-            console().print(safe_text(done.in_words()))
-        if done.failure is not None:
-            leave(code_of(done.failure))
+        with traced(tracing, session=path) as watch:
+            done = _record(
+                factory, questions, path, mode or "new", as_json=as_json, watch=watch, **model
+            )
+            if as_json:
+                echo_json(done.as_json(), indent=2)
+            else:
+                console().print(safe_text(done.in_words()))
+            if done.failure is not None:
+                leave(code_of(done.failure))
+
+
+def _record(
+    factory: str,
+    questions: Sequence[str],
+    path: Path,
+    mode: Mode,
+    *,
+    as_json: bool,
+    watch: Watch,
+    **model: Any,
+) -> Recorded:
+    """Record anew, or go on where a recording was interrupted."""
+    servers = None
+    if mode == "resume":
+        plan = plan_to_resume(begun_plan(path), factory, questions, **model)
+        servers = [model["base_url"]] if model["base_url"] else None
+    else:
+        plan = plan_from(factory, questions, **model)
+        reachable(plan.model)
+    printer = [] if as_json else [RunPrinter(plan.agent.language)]
+    try:
+        return record(
+            plan, named_factory(factory), path, mode=mode, servers=servers,
+            observers=[*printer, watch.observer],
+        )  # fmt: skip
+    except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or SIGTERM while it is traced
+        _say_how_to_resume(path, factory)
+        raise
 
 
 def _say_how_to_resume(path: Path, factory: str) -> None:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
@@ -24,6 +24,7 @@ from harness.sessions.accept import accept
 from harness.sessions.arguments import (
     FAILED,
     USAGE,
+    Tracing,
     annotations_option,
     code_of,
     exit_codes,
@@ -46,9 +47,6 @@ from harness.sessions.show import console, show_report, show_summary
 from harness.sessions.sources import allowed_factory, named_factory, reachable
 from harness.sessions.suite import Shard, Unjudged, replay_all, session_files
 from harness.sessions.trajectory import first_divergence
-
-if TYPE_CHECKING:
-    from harness.content import ContentMode
 
 _MANY = 20  # sessions from which on a progress bar is of use
 
@@ -101,10 +99,7 @@ def replay_command(
     html_file: Path | None,
     sweep_file: Path | None,
     as_json: bool,
-    otlp: str | None,
-    content: ContentMode | None,
-    log: Path | None,
-    require_export: bool,
+    tracing: Tracing,
     **how: Any,
 ) -> None:
     """Replay sessions offline and say what changed and why. PATHS are files or folders.
@@ -134,11 +129,7 @@ def replay_command(
             _rewrite_all(files, agent=agent, allow=allow, as_json=as_json)
             return
         how |= {"factory": agent, "allow": allow}
-        wanted = otlp or content or log or require_export
-        traced_replays = traced(otlp, content, log, require_export, replayed=True)
-        with traced_replays if wanted else nullcontext() as watch:
-            seen = {"observers": [watch.observer], "traces": watch.take_traces} if watch else {}
-            reports, unjudged = replay_all(progress(files, "replaying"), **how, **seen)
+        reports, unjudged = _replayed(files, tracing, how)
         if accepted:
             reports = accept(reports, accepted, SystemClock(), **how)
         pages = {} if html_file is None else _trace_pages(reports, html_file, how)
@@ -155,6 +146,15 @@ def replay_command(
         leave(FAILED)
     if unjudged:
         leave(USAGE)
+
+
+def _replayed(
+    files: Sequence[Path], tracing: Tracing, how: Mapping[str, Any]
+) -> tuple[list[Report], list[Unjudged]]:
+    """Replay them, traced if an option asks for it: that makes replays slower."""
+    with traced(tracing, replayed=True) if any(tracing) else nullcontext() as watch:
+        seen = {"observers": [watch.observer], "traces": watch.take_traces} if watch else {}
+        return replay_all(progress(files, "replaying"), **how, **seen)
 
 
 def progress(files: Sequence[Path], what: str) -> Iterator[Path]:
