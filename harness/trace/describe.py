@@ -44,6 +44,15 @@ def tokens(attributes: dict[str, Any], prefix: str) -> list[str]:
     return [f"{estimated}{shown} tokens"]
 
 
+def steps_of(a: dict[str, Any]) -> str:
+    """How many steps a run took; one that an error ended is none of them and counts apart."""
+    steps, failed = a.get("harness.steps", "?"), a.get(semconv.FAILED_STEP)
+    said = counted(steps, "step")
+    if isinstance(steps, int) and isinstance(failed, int) and failed > steps:
+        return f"{said} and step {failed} that failed" if steps else f"step {failed} failed"
+    return said
+
+
 def listed(items: Any, limit: int = 5) -> str:
     """The first few of a list."""
     if not isinstance(items, Sequence) or isinstance(items, str):
@@ -61,7 +70,7 @@ def _run(a: dict[str, Any]) -> list[str]:
     good = a.get(semconv.ERROR_TYPE) is None  # otherwise the description has said it
     said = [str(a.get(semconv.STOP_REASON, "not ended"))] if good else []
     if a.get("harness.steps") is not None:
-        said.append(counted(a["harness.steps"], "step"))
+        said.append(steps_of(a))
     return said + tokens(a, "harness.total_")
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
 from harness import semconv
-from harness.plain import counted, one_line
-from harness.trace.describe import duration, listed, tokens, window_share
+from harness.plain import one_line
+from harness.trace.describe import duration, listed, steps_of, tokens, window_share
 from harness.trace.spans import Trace, TraceSpan
 
 MAX_LINES = 10
@@ -21,6 +22,17 @@ FULL_WINDOW = 0.9
 Severity = Literal["error", "warning", "note"]
 # What ends a call from outside says nothing of the model; the end of the run tells of it.
 _ABORTED = {"KeyboardInterrupt", "SystemExit", "GeneratorExit"}
+_LAST_STEPS = 5
+_LIMITS = {
+    "max_steps": "max_steps",
+    "time_limit": "time_limit",
+    "token_limit": "token_limit",
+    "repeated_action": "stop_repeat",
+    "format_errors": "max_format_errors",
+    "empty_replies": "max_empty_replies",
+}
+"""The field of `agent_core.limits.Limits` behind a stop reason."""
+_CUT_OFF = {"max_steps", "time_limit", "token_limit"}  # whatever it was doing
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -79,7 +91,7 @@ def findings(trace: Trace) -> list[Finding]:
 def _summary(run: TraceSpan) -> str:
     a = run.attributes
     reason = a.get(semconv.STOP_REASON, "not ended")
-    said = [counted(a.get("harness.steps", "?"), "step"), duration(run.milliseconds)]
+    said = [steps_of(a), duration(run.milliseconds)]
     said += tokens(a, "harness.total_")
     return f"{run.name}: {reason}, {', '.join(said)}"
 
@@ -110,7 +122,37 @@ def _stop(run: TraceSpan) -> Iterator[Finding]:
     text = f"the run ended with {reason or 'no stop reason'}"
     why = run.attributes.get(semconv.ERROR_MESSAGE) or run.error.partition(": ")[2] or run.error
     text += f" ({why})" if why and reason not in {why, why.partition(" ")[0]} else ""
+    text += "".join(_at_the_limit(run, str(reason)))
     yield Finding("error" if run.failed else "warning", "stop", step, text)
+
+
+def _at_the_limit(run: TraceSpan, reason: str) -> Iterator[str]:
+    """The limit that a run came to, how far it had come, and what its last steps did."""
+    name = _LIMITS.get(reason)
+    if name is None:
+        return
+    try:
+        limit = json.loads(run.attributes["harness.limits"])[name]
+    except (KeyError, TypeError, ValueError):  # a trace of somebody else
+        return
+    yield f": Limits.{name} is {limit:g}" if isinstance(limit, int | float) else ""
+    if reason == "token_limit":
+        counts = [run.attributes.get(f"harness.total_{each}put_tokens") for each in ("in", "out")]
+        yield f", {sum(each or 0 for each in counts)} were used"
+    if reason == "time_limit":
+        yield f", {run.milliseconds / 1000:.3g} s went by"
+    did = [_deed(step) for step in run.find("harness.step")[-_LAST_STEPS:]]
+    if did and reason in _CUT_OFF:  # the others are told step by step
+        yield f"; the last {'steps' if len(did) > 1 else 'step'}: {', '.join(did)}"
+
+
+def _deed(step: TraceSpan) -> str:
+    """What a step did, in a word: the tools it called, or what its reply was."""
+    tools = [str(each.attributes.get(semconv.TOOL_NAME, "a tool")) for each in step.children
+             if each.kind == "execute_tool"]  # fmt: skip
+    wrong = [each.attributes.get(semconv.PARSE_ERROR) for each in step.find("harness.parse")]
+    decision = step.attributes.get("harness.step.decision", "no reply")
+    return " + ".join(tools) or str(next(filter(None, wrong), decision))
 
 
 def _calls(index: int | None, step: TraceSpan) -> Iterator[Finding]:
@@ -158,6 +200,9 @@ def _tools(index: int | None, step: TraceSpan) -> Iterator[Finding]:
         a, name = tool.attributes, tool.attributes.get(semconv.TOOL_NAME, "a tool")
         if tool.failed:
             why = a.get(semconv.ERROR_MESSAGE) or tool.error
+            if _timed_out(tool):
+                seconds = f"{a.get('harness.tool.seconds', 0):.3g} s"
+                why += f"; given up after {seconds}" if seconds != "0 s" else ""
             yield Finding("warning", "tools", index, f"{name} failed ({why})")
         if a.get(semconv.COERCIONS):
             text = f"arguments of {name} were coerced: {listed(a[semconv.COERCIONS])}"
@@ -167,6 +212,10 @@ def _tools(index: int | None, step: TraceSpan) -> Iterator[Finding]:
                 f"the result of {name} was cut from {a['harness.observation.truncated_from']} chars"
             )
             yield Finding("note", "lost", index, text)
+
+
+def _timed_out(tool: TraceSpan) -> bool:
+    return tool.attributes.get("harness.tool.failure") == "timeout"
 
 
 def _retrieval(index: int | None, step: TraceSpan) -> Iterator[Finding]:
@@ -190,7 +239,10 @@ def _loops(index: int | None, step: TraceSpan) -> Iterator[Finding]:
     if first is not None:
         refused = "; it was not run" if a.get("harness.observation.repeated") else ""
         yield Finding("warning", "loop", index, f"the action repeats that of step {first}{refused}")
+    timed_out = any(map(_timed_out, step.find("execute_tool")))
     for key, question, severity in _NOTES:
+        if key == "tool_abandoned" and timed_out:  # the tool's own finding has said it
+            continue
         if a.get(f"harness.note.{key}"):
             yield Finding(severity, question, index, str(a[f"harness.note.{key}"]))
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+import re
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_core import events
+from agent_core.agent import Agent
 from agent_core.errors import ModelTimeout, ServerError
-from agent_core.limits import StopReason
+from agent_core.limits import Limits, StopReason
 from agent_core.messages import Coercion, FormatError, Repair, StepNote, Timings, ToolFailure, Usage
+from agent_core.models import ScriptedModel
 from harness import telemetry
 from harness.logs import json_logger
 from harness.trace.explain import MAX_LINES, Finding, explain, findings
-from harness.trace.spans import Trace
+from harness.trace.spans import Trace, read_traces
 from tests.harness.event_script import PlannedStep, drive, hit
 from tests.harness.otlp_receiver import Receiver, otlp_receiver
 
@@ -235,6 +239,72 @@ def test_the_log_records_of_a_fault_are_found_by_its_span(
     ids = {span.span_id for span in trace.spans()}
     assert {each["span_id"] for each in records} == ids
     assert {each["trace_id"] for each in records} == {trace.trace_id}
+
+
+def ok(n: int) -> str:
+    """Say ok."""
+    return f"ok {n}"
+
+
+def slow(n: int) -> str:
+    """Wait until the run has gone on, and longer."""
+    time.sleep(n)
+    return "late"
+
+
+def call(tool: str, n: int) -> str:
+    """A reply that calls a tool."""
+    return f'Thought: go on\nAction: {{"name": "{tool}", "parameters": {{"n": {n}}}}}'
+
+
+def explained(directory: Path, replies: Sequence[str], **limits: Any) -> list[str]:
+    """The explanation of a run of a real agent, from its trace file."""
+    with telemetry.session(directory=directory, content="full", say=lambda _: None) as watch:
+        agent = Agent(ScriptedModel(replies), [ok, slow], limits=Limits(**limits))
+        watch.instrument(agent).run("q")
+    assert watch.path is not None
+    return explain(read_traces(watch.path)[-1])
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"max_steps": 3}, "Limits.max_steps is 3; the last steps: ok, ok, ok"),
+        ({"max_steps": 1}, "Limits.max_steps is 1; the last step: ok"),
+        ({"token_limit": 1}, r"Limits.token_limit is 1, \d+ were used; the last step: ok"),
+    ],
+)
+def test_a_limit_is_told_with_its_figure_and_the_last_steps(
+    tmp_path: Path, limits: dict[str, Any], told: str
+) -> None:
+    """What is to be raised, and whether it would help."""
+    lines = explained(tmp_path, [call("ok", n) for n in range(9)], **limits)
+    (error,) = [line for line in lines if line.startswith("error")]
+    assert re.search(f"{told}$", error)
+
+
+def test_errors_in_a_row_are_told_with_their_limit(tmp_path: Path) -> None:
+    """Their steps are told one by one."""
+    error = explained(tmp_path, [""] * 2, max_empty_replies=2)[1]
+    assert error == "error: step 2: the run ended with empty_replies: Limits.max_empty_replies is 2"
+
+
+def test_a_step_that_failed_is_told_beside_those_that_were_taken(tmp_path: Path) -> None:
+    """`1 step` and a failure in step 2 do not go together."""
+    lines = explained(tmp_path, [call("ok", 1)])
+    assert "model_error, 1 step and step 2 that failed, " in lines[0]
+    assert any(line.startswith("error: step 2: ") for line in lines)
+    assert "model_error, step 1 failed, " in explained(tmp_path, [])[0]
+
+
+def test_a_tool_past_its_time_is_told_once(tmp_path: Path) -> None:
+    """With the time that it was given."""
+    lines = explained(tmp_path, [call("slow", 1), "Final Answer: 3"], tool_timeout=0.2)
+    (warning,) = [line for line in lines if line.startswith("warning")]
+    told = (
+        r"warning: step 1: slow failed \(the tool did not return in time; given up after 0\.\d+ s\)"
+    )
+    assert re.fullmatch(told, warning)
 
 
 def test_an_explanation_has_at_most_ten_lines(tmp_path: Path) -> None:
