@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from agent_core.messages import (
     StepNote,
     ToolFailure,
     ToolFailureKind,
-    with_ids,
 )
 from agent_core.parallel import chains_of, run_parallel
 from agent_core.prompts import TEXTS
@@ -113,3 +113,15 @@ class Round:
     def _not_run(self, action: Action, kind: ToolFailureKind, text: str) -> Observation:
         failure = ToolFailure(kind, kind, text)
         return Observation(action.id, action.name, text, ok=False, error=failure)
+
+
+def with_ids(actions: Sequence[Action], index: int) -> list[Action]:
+    """The actions of a step, each with an id of its own: what it came with, or its place."""
+    taken: set[str] = set()
+    given = []
+    for number, each in enumerate(actions, start=1):
+        if not each.id or each.id in taken:
+            each = replace(each, id=f"call_{index}_{number}")  # noqa: PLW2901
+        taken.add(each.id or "")
+        given.append(each)
+    return given

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from agent_core.messages import (
     Action,
@@ -237,19 +237,6 @@ class Observer(Protocol):
     def ended(self, token: Any, event: Ended) -> None: ...
 
 
-class Scope:
-    """Handed out by `scope`; call `end` once with the event that closes it."""
-
-    __slots__ = ("ending",)
-
-    def __init__(self) -> None:
-        self.ending: Ended | None = None
-
-    def end(self, event: Ended) -> None:
-        """Say how what was begun has ended."""
-        self.ending = event
-
-
 _observers: ContextVar[tuple[_Watched, ...]] = ContextVar("agent_core_observers", default=())
 
 
@@ -303,20 +290,24 @@ def watching(*observers: Observer) -> Iterator[None]:
             _observers.reset(token)
 
 
-class scope(Scope):  # noqa: N801 - used like a function: `with scope(StepStarted(1)) as step:`
+class scope:  # noqa: N801 - used like a function: `with scope(StepStarted(1)) as step:`
     """Tell the observers that something begins and, when the block is left, how it ended.
 
     A block left by an exception ends with `Failed`, unless `end` was called before.
     """
 
-    __slots__ = ("_event", "_tokens")
+    __slots__ = ("_ending", "_event", "_tokens")
 
     def __init__(self, event: Started) -> None:
-        self.ending = None
         self._event = event
+        self._ending: Ended | None = None
         self._tokens: list[tuple[_Watched, Any]] = []
 
-    def __enter__(self) -> Scope:
+    def end(self, event: Ended) -> None:
+        """Say how what was begun has ended."""
+        self._ending = event
+
+    def __enter__(self) -> Self:
         try:
             for watched in _observers.get():
                 self._tokens.append((watched, watched.started(self._event)))
@@ -328,7 +319,7 @@ class scope(Scope):  # noqa: N801 - used like a function: `with scope(StepStarte
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not self._tokens:
             return
-        ending = self.ending
+        ending = self._ending
         if ending is None:
             ending = Failed(error if error is not None else RuntimeError("scope was never ended"))
         self._close(ending)

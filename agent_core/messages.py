@@ -5,8 +5,8 @@ Everything here is frozen: what has been recorded cannot change afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_core.errors import AgentError
@@ -122,18 +122,6 @@ class FinalAnswer:
 
     text: str
     labelled: bool = True
-
-
-def with_ids(actions: Sequence[Action], index: int) -> list[Action]:
-    """The actions of a step, each with an id of its own: what it came with, or its place."""
-    taken: set[str] = set()
-    given = []
-    for number, each in enumerate(actions, start=1):
-        if not each.id or each.id in taken:
-            each = replace(each, id=f"call_{index}_{number}")  # noqa: PLW2901
-        taken.add(each.id or "")
-        given.append(each)
-    return given
 
 
 FormatErrorCode = Literal[

@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agent_core.acting import with_ids
 from agent_core.answer_text import AnswerText
 from agent_core.budget import Budget, current_budget
 from agent_core.events import Ended, ModelCallStarted, ParseEnded, Started, StepEnded, StepStarted
@@ -25,7 +26,6 @@ from agent_core.messages import (
     ParsedReply,
     Reply,
     RunResult,
-    with_ids,
 )
 
 if TYPE_CHECKING:
