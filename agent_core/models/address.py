@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
@@ -13,6 +14,7 @@ from agent_core.scrub import names_secret, register_secret, scrub
 from agent_core.secret_shapes import MASK
 
 _PORTS = {"http": 80, "https": 443}
+_OLLAMA_PORT = 11434
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,12 @@ def parse_address(text: str, *, what: str, default_port: int | None = None) -> A
     return Address(url, parts.query, userinfo)
 
 
-def ollama_address(value: str | None) -> Address:
-    """The address in `OLLAMA_HOST`, by the rules of Ollama itself; port 11434 unless told."""
-    return parse_address(value or "127.0.0.1:11434", what="OLLAMA_HOST", default_port=11434)
+def ollama_address(base_url: str | None = None) -> Address:
+    """The address of an Ollama server; unless given that of `OLLAMA_HOST`, as Ollama reads it."""
+    if base_url is not None:
+        return parse_address(base_url, what="base_url", default_port=_OLLAMA_PORT)
+    host = os.environ.get("OLLAMA_HOST") or "127.0.0.1"
+    return parse_address(host, what="OLLAMA_HOST", default_port=_OLLAMA_PORT)
 
 
 @lru_cache(maxsize=64)

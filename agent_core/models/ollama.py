@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -11,7 +10,7 @@ import requests
 from agent_core.errors import ConfigError
 from agent_core.gears import Clock, OnText
 from agent_core.messages import JsonObject, JsonValue, Message, Reply, Timings, ToolCall, Usage
-from agent_core.models.address import ollama_address, parse_address
+from agent_core.models.address import ollama_address
 from agent_core.models.base import HttpChat, TextBuffer
 from agent_core.models.failures import error_inside, excerpt
 from agent_core.models.incoming import Incoming
@@ -65,10 +64,6 @@ class OllamaChat(HttpChat):
         clock: Clock | None = None,
         api_key: str | None = None,
     ) -> None:
-        if base_url is None:
-            address = ollama_address(os.environ.get("OLLAMA_HOST"))
-        else:
-            address = parse_address(base_url, what="base_url", default_port=11434)
         self._sampling = {"num_ctx": num_ctx, **(options or {})}
         window = as_count(self._sampling["num_ctx"])
         if not window:
@@ -76,8 +71,8 @@ class OllamaChat(HttpChat):
                               f"{self._sampling['num_ctx']!r}")  # fmt: skip
         self._extras = {"think": think, "keep_alive": keep_alive}
         super().__init__(
-            name, address, "/api/chat", api_key=api_key, session=session, stream=stream,
-            context_window=window, timeouts=timeouts, retry=retry, clock=clock,
+            name, ollama_address(base_url), "/api/chat", api_key=api_key, session=session,
+            stream=stream, context_window=window, timeouts=timeouts, retry=retry, clock=clock,
         )  # fmt: skip
 
     def _payload(

@@ -134,15 +134,11 @@ class OllamaEmbedder(_HttpEmbedder):
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
         clock: Clock | None = None,
     ) -> None:
-        if base_url is None:
-            address = ollama_address(os.environ.get("OLLAMA_HOST"))
-        else:
-            address = parse_address(base_url, what="base_url", default_port=11434)
         extras = {"options": options, "keep_alive": keep_alive}
         self._extras = {key: value for key, value in extras.items() if value is not None}
         super().__init__(
             name,
-            address,
+            ollama_address(base_url),
             "/api/embed",
             key=None,
             session=session,

@@ -37,7 +37,7 @@ class Servers:
         if url := os.environ.get("OPENAI_BASE_URL"):
             addresses[url] = "OPENAI_BASE_URL"
         urls = [parse_address(each, what=what).url for each, what in addresses.items()]
-        urls.append(ollama_address(os.environ.get("OLLAMA_HOST")).url)
+        urls.append(ollama_address().url)
         self._known = frozenset(map(_origin, urls))
 
     def check(self, url: str) -> None:

@@ -174,8 +174,7 @@ def resolved(source: ModelSource) -> ModelSource:
     """The model with the address that will be asked, without credentials."""
     if source.base_url is not None or source.api == "openai":
         return source
-    address = ollama_address(os.environ.get("OLLAMA_HOST"))
-    return source.model_copy(update={"base_url": address.url})
+    return source.model_copy(update={"base_url": ollama_address().url})
 
 
 def public(source: ModelSource) -> ModelSource:

@@ -36,16 +36,22 @@ from agent_core.models.address import is_loopback, ollama_address, parse_address
         (' "127.0.0.1:11434" ', "http://127.0.0.1:11434"),
     ],
 )
-def test_ollama_host_is_read_as_ollama_reads_it(host: str | None, url: str) -> None:
+def test_ollama_host_is_read_as_ollama_reads_it(
+    host: str | None, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Host, port, scheme, IPv6, slashes, quotes; an address to listen on is one to call."""
-    assert ollama_address(host).url == url
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+    if host is not None:
+        monkeypatch.setenv("OLLAMA_HOST", host)
+    assert ollama_address().url == url
 
 
 @pytest.mark.parametrize("host", ["ftp://h", "http://h:port", "http://h:99999", "http://[::1"])
-def test_what_is_no_address_is_refused(host: str) -> None:
+def test_what_is_no_address_is_refused(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the name of the setting."""
+    monkeypatch.setenv("OLLAMA_HOST", host)
     with pytest.raises(ConfigError, match="OLLAMA_HOST"):
-        ollama_address(host)
+        ollama_address()
 
 
 def test_the_environment_is_read_unless_an_address_is_given(
