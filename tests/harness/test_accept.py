@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from agent_core.agent import Agent
 from agent_core.clock import ManualClock
 from agent_core.limits import Limits
-from harness.cli import main
 from harness.demo import gears
 from harness.sessions.accept import accept
 from harness.sessions.cassette import load_session
@@ -25,6 +23,7 @@ from harness.sessions.lint import lint
 from harness.sessions.replay import replay
 from harness.sessions.session_report import Report
 from harness.sessions.sources import Factory, named_factory
+from tests.harness.command_line import agentrig
 from tests.harness.sessions_support import (
     ASSISTANT,
     edited,
@@ -192,10 +191,6 @@ def test_an_interrupted_recording_keeps_its_journal(tmp_path: Path) -> None:
     journal.write_bytes(b'{"now": "2026-11-30T12:00:00+00:00"}\n')
     taken_over(edited(assistant, described), path, causes=[DESCRIPTION])
     assert journal.read_bytes().startswith(b'{"now"')
-
-
-def agentrig(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 def changed(path: Path) -> Path:

@@ -7,10 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import main
 from harness.sessions.discovery import files_in, kind_of
+from tests.harness.command_line import agentrig
 from tests.harness.sessions_support import three_steps
 
 DAMAGED = {
@@ -40,11 +39,6 @@ SESSIONS = {
     "json": b'{"version": 1, "interactions": []}',
     "late": b"note: {a: [b, c]}\nmore: &m [1]\nagain: *m\ntraffic: {}\n",
 }
-
-
-def agentrig(*arguments: object) -> Result:
-    """Run the command line."""
-    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 @pytest.fixture

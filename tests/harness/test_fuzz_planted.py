@@ -16,6 +16,8 @@ from harness.fuzz import Outcome, Plan, Target
 from harness.fuzz.parser import ParserCampaign
 from harness.fuzz.pool import Result, run
 
+pytestmark = pytest.mark.usefixtures("importable_tests")
+
 ROOT = Path(__file__).resolve().parents[2]
 ERROR: Outcome = {"kind": "error"}
 CALL = re.compile(r"^Action: *(\S+) *\nAction Input: *", re.MULTILINE)
@@ -145,12 +147,6 @@ def fuzz(
     spec = f"tests.harness.test_fuzz_planted:{name}"
     total = examples + len(families)
     return run(ParserCampaign, (spec, plan, 1, examples, families), total, **how)
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers find this file as a module."""
-    monkeypatch.syspath_prepend(str(ROOT))
 
 
 def test_a_sound_parser_has_no_finding() -> None:

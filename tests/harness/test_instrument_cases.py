@@ -24,16 +24,9 @@ from harness import instrument, semconv, telemetry
 from harness.content import Capture, attribute
 from harness.logs import json_logger
 from harness.observer import RunObserver
-from harness.trace.spans import Trace
-from tests.harness.agents import ANSWER, CALL, Spans, get_weather, weather_agent
+from tests.harness.agents import ANSWER, CALL, Spans, get_weather, the_trace, weather_agent
 from tests.harness.event_script import PlannedStep, drive
 from tests.harness.otlp_receiver import otlp_receiver
-
-
-@pytest.fixture
-def spans() -> Spans:
-    """Where the spans of a test go."""
-    return Spans()
 
 
 @pytest.fixture(autouse=True)
@@ -43,13 +36,6 @@ def _nothing_is_complained_of(caplog: pytest.LogCaptureFixture) -> Iterator[None
     yield
     said = [r.getMessage() for r in caplog.get_records("call")]
     assert said == []
-
-
-def only(spans: Spans) -> Trace:
-    """The one trace, without orphans."""
-    (trace,) = spans.traces()
-    assert trace.complete
-    return trace
 
 
 def native_calls(*cities: str) -> Reply:
@@ -68,7 +54,7 @@ def test_tools_in_worker_threads_have_one_trace(spans: Spans, timeout: float) ->
         limits=Limits(tool_timeout=timeout),
     )
     instrument(agent, tracer_provider=spans.provider).run("?")
-    trace = only(spans)
+    trace = the_trace(spans)
     steps = trace.root.find("harness.step")
     assert [tool.parent_id for tool in trace.root.find("execute_tool")] == [steps[0].span_id] * 2
 
@@ -85,7 +71,7 @@ def test_concurrent_tools_leave_no_orphan(spans: Spans) -> None:
         limits=Limits(max_steps=30),
     )
     instrument(agent, tracer_provider=spans.provider).run("?")
-    assert len(only(spans).root.find("execute_tool")) == 60
+    assert len(the_trace(spans).root.find("execute_tool")) == 60
 
 
 def test_a_silent_collector_does_not_hang_the_exit(tmp_path: Path) -> None:
@@ -131,7 +117,7 @@ def test_any_value_becomes_an_attribute(spans: Spans, value: Any, marked: bool) 
     huggingface/smolagents#201 (trace-23)."""
     with spans.provider.get_tracer("t").start_as_current_span("s") as span:
         span.set_attribute("k", attribute(value, limit=1_000))
-    (found,) = only(spans).spans()
+    (found,) = the_trace(spans).spans()
     assert "k" in found.attributes
     assert ("…[+" in str(found.attributes["k"])) is marked
 
@@ -150,7 +136,7 @@ def test_foreign_options_and_tools_do_no_harm(spans: Spans) -> None:
     reply = Reply("晴", usage=Usage(10, 5), finish_reason="stop", model="m")
     agent = Agent(ScriptedModel([reply]), tools, protocol="native")
     instrument(agent, tracer_provider=spans.provider, content="full").run("?")
-    (chat,) = only(spans).root.find("chat")
+    (chat,) = the_trace(spans).root.find("chat")
     assert chat.attributes[semconv.REQUEST_MODEL] == "scripted"
     assert chat.attributes[semconv.INPUT_TOKENS] == 10
     assert chat.attributes[semconv.OUTPUT_TOKENS] == 5
@@ -168,7 +154,7 @@ def test_the_message_of_an_exception_is_content(spans: Spans) -> None:
     written = io.BytesIO()
     agent = weather_agent(["Action: boom\nAction Input: {}", ANSWER], [boom])
     instrument(agent, tracer_provider=spans.provider, logger=json_logger(written)).run("?")
-    (tool,) = only(spans).root.find("execute_tool")
+    (tool,) = the_trace(spans).root.find("execute_tool")
     assert tool.failed
     assert tool.attributes[semconv.ERROR_TYPE] == "RuntimeError"
     assert "a.b@example.org" not in spans.text()
@@ -192,7 +178,7 @@ def test_what_the_client_tolerates_the_trace_tolerates(
     """Source: pydantic/logfire#64 (trace-16): odd replies are no crash of the observer."""
     agent = Agent(ScriptedModel([reply, ANSWER]), [get_weather])
     instrument(agent, tracer_provider=spans.provider, content=content).run("?")
-    trace = only(spans)
+    trace = the_trace(spans)
     assert "harness.trouble" not in {key for span in trace.spans() for key in span.attributes}
 
 
@@ -223,7 +209,7 @@ def test_a_tool_in_a_thread_logs_with_the_run_id(spans: Spans) -> None:
     agent = weather_agent(['Action: look\nAction Input: {"city": "x"}', ANSWER], [look])
     instrument(agent, tracer_provider=spans.provider).run("?")
     record = json.loads(written.getvalue())
-    assert record["run_id"] == only(spans).root.attributes[semconv.RUN_ID]
+    assert record["run_id"] == the_trace(spans).root.attributes[semconv.RUN_ID]
 
 
 def test_a_run_that_raises_leaves_nothing_bound(spans: Spans) -> None:

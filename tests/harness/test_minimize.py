@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_core.agent import Agent
-from harness.cli import main
 from harness.minimize import Failure, NothingToMinimize, failure_of, minimize
 from harness.minimize.shrink import weight
 from harness.sessions.cassette import load_session, parse_session, render_session
@@ -31,6 +29,7 @@ from harness.sessions.lint import lint_session
 from harness.sessions.replay import replay
 from harness.sessions.sources import allowed_factory
 from tests.harness import minimize_support as support
+from tests.harness.command_line import agentrig
 from tests.harness.minimize_support import call, patient, record_long
 from tests.harness.sessions_support import ANSWER, ollama_reply, record_scripted, three_steps
 
@@ -49,10 +48,6 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def agentrig(*arguments: str | float | Path) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 def steps_of(file: SessionFile) -> list[list[tuple[str, dict[str, Any]]]]:

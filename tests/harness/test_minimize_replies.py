@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import main
 from harness.fuzz.generate import Plan
 from harness.fuzz.loop import LoopCampaign
 from harness.fuzz.noise import NoReplies, read_seeds
@@ -20,14 +18,11 @@ from harness.minimize.reply import session_of_reply, write_replies
 from harness.sessions.cassette import parse_session, render_session
 from harness.sessions.lint import lint_session
 from harness.sessions.replay import replay
+from tests.harness.command_line import agentrig
 
 CASSETTES = Path(__file__).parents[2] / "cassettes"
 TOOLS = {"read_tide": {"type": "object", "properties": {"harbour": {"type": "string"}}}}
 CALL = 'Action: {"name": "read_tide", "parameters": {"harbour": "青屿"}}'
-
-
-def agentrig(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 def a_case(**fields: Any) -> dict[str, Any]:

@@ -6,18 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import main
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.format import SessionFile, Traffic
 from harness.sessions.replay import replay
+from tests.harness.command_line import agentrig
 from tests.harness.serve_support import tool_turn
 from tests.harness.sessions_support import three_steps
-
-
-def agentrig(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 def traffic(path: Path) -> Path:

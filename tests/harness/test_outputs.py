@@ -14,18 +14,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import main
 from harness.files import in_words, write_atomically
+from tests.harness.command_line import agentrig
 from tests.harness.sessions_support import three_steps
 
 Command = Callable[[Path], list[Any]]
-
-
-def agentrig(*arguments: object) -> Result:
-    """Run the command line."""
-    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 @pytest.fixture(scope="module")

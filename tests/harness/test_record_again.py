@@ -7,17 +7,16 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from agent_core.errors import ModelNotFound
 from agent_core.events import StepEnded
-from harness.cli import main
 from harness.demo.agents import embedded
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import NotReplaced, ServerRefused
 from harness.sessions.record import record, rewrite
 from harness.sessions.servers import Servers
 from harness.sessions.sources import named_factory
+from tests.harness.command_line import agentrig
 from tests.harness.sessions_support import (
     ASSISTANT,
     WEATHER,
@@ -43,10 +42,6 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
     monkeypatch.chdir(tmp_path)
-
-
-def agentrig(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 def at(server: ScriptedServer, path: Path) -> Path:

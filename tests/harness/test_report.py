@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.cli import main
 from harness.faults.catalogue import FAULTS
 from harness.faults.report import Row, SweepReport
 from harness.faults.show import sweep_annotations
@@ -29,13 +27,10 @@ from harness.sessions.report_page import report_page
 from harness.sessions.session_report import Report
 from harness.sessions.show import show_report, show_summary
 from harness.sessions.suite import Shard, Unjudged
+from tests.harness.command_line import agentrig
 from tests.harness.sessions_support import three_steps
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\x1b[31m"
-
-
-def agentrig(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,8 @@ from harness.trace.spans import Trace, read_traces
 from harness.trace.tree import print_trace
 from tests.harness.sessions_support import ASSISTANT, ollama_reply, record_scripted
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 CASES: dict[str, dict[str, Any]] = {
     case["id"]: case
     for line in (Path(__file__).parents[1] / "data" / "bug_cases_loop.jsonl")
@@ -38,14 +40,6 @@ CASES: dict[str, dict[str, Any]] = {
     for case in [json.loads(line)]
 }
 KEY = CASES["security-13"]["expect"]["must_not_contain"][0]
-
-
-@pytest.fixture(autouse=True)
-def _in_a_directory_of_its_own(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Traces are kept under the current directory."""
-    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
 
 
 class Watched:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import main
 from harness.trace.spans import read_traces
+from tests.harness.command_line import agentrig
 from tests.harness.otlp_receiver import otlp_receiver
 from tests.harness.sessions_support import (
     ANSWER,
@@ -30,11 +29,6 @@ TRACES = Path(".agentrig/traces")
 @pytest.fixture(autouse=True)
 def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def agentrig(*arguments: str | Path) -> Result:
-    """Run the command line."""
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 def replies(*texts: str) -> list[Any]:

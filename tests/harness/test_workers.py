@@ -23,13 +23,9 @@ from harness.workers import WorkError, map_ordered
 from tests.harness.sessions_support import three_steps
 from tests.harness.shares import FAR_FUTURE, Interrupted, Numbers
 
+pytestmark = pytest.mark.usefixtures("importable_tests")
+
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes find this file as a module."""
-    monkeypatch.syspath_prepend(str(ROOT))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
