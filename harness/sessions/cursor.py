@@ -36,6 +36,7 @@ FACTS = frozenset({"/", "/api/tags", "/api/show", "/api/version", "/api/ps", "/v
 _HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _NO_WORD: tuple[Any, ...] = (("description", ""), ("required", []))
+_CALL_IDS = (b'"tool_calls"', b'"tool_call_id"')
 _NOTHING = Response(200, "OK", {})
 
 
@@ -51,6 +52,18 @@ def same_form(request: Request) -> Request:
         else canonical_json(_plain(value)).encode(errors="replace")
     )
     return Request(clean.method, url, {}, body)
+
+
+def without_call_ids(form: Request) -> Request | None:
+    """A request without the ids of its calls; None where it has none.
+
+    On Ollama's route they are optional, and some clients drop them: the results then belong to
+    the calls by their order. Ids that a client gives have to be those that it got.
+    """
+    if form.url != "http://localhost/api/chat" or not any(map(form.body.count, _CALL_IDS)):
+        return None
+    messages = [_unnamed(each) for each in _messages(form)]
+    return None if messages == _messages(form) else _with_messages(form, messages)
 
 
 def outline(form: Request) -> tuple[str, list[tuple[str, str]]]:
@@ -90,7 +103,9 @@ class Cursor:
         self._keys = [canonical_key(each) for each in self.requests]
         self._places: defaultdict[bytes, list[int]] = defaultdict(list)
         for number, key in enumerate(self._keys):
-            self._places[key].append(number)
+            unnamed = without_call_ids(self.requests[number])
+            for each in {key, canonical_key(unnamed)} if unnamed is not None else (key,):
+                self._places[each].append(number)
 
     @property
     def expected(self) -> int | None:
@@ -171,12 +186,19 @@ class Cursor:
 
     def drift(self, sent: Mapping[int, Request]) -> Drift:
         """What makes requests other ones than those recorded under these numbers."""
-        recorded = tuple(Exchange(self.requests[number], _NOTHING) for number in sent)
+        recorded = tuple(
+            Exchange(self._spoken_like(number, form), _NOTHING) for number, form in sent.items()
+        )
         player = Player(SessionFile(None, recorded))
         for form in sent.values():
             player.serve(form)
         session = self.file.session
         return drift_of(player, recorded_tools=session.tools if session is not None else ())
+
+    def _spoken_like(self, number: int, form: Request) -> Request:
+        """A recorded request, without the ids of its calls where a client gives none."""
+        unnamed = without_call_ids(self.requests[number])
+        return self.requests[number] if unnamed is None or without_call_ids(form) else unnamed
 
     def next_of(self, form: Request) -> int | None:
         """The first unanswered request that goes where this one goes."""
@@ -269,6 +291,19 @@ def _filled(value: JsonValue, *, but: str = "") -> JsonValue:
     if not isinstance(value, dict):
         return value
     return {key: each for key, each in value.items() if key == but or each not in _EMPTY}
+
+
+def _unnamed(message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    plain = {key: each for key, each in message.items() if key != "tool_call_id"}
+    if isinstance(calls := plain.get("tool_calls"), list):
+        plain["tool_calls"] = [
+            {key: each for key, each in call.items() if key != "id"}
+            if isinstance(call, dict) else call
+            for call in calls
+        ]  # fmt: skip
+    return plain
 
 
 def _messages(form: Request) -> list[JsonObject]:

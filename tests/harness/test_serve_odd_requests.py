@@ -13,6 +13,7 @@ from harness.sessions.serve import serve
 from tests.harness.serve_support import (
     ANSWER,
     ASKED,
+    CALL,
     QUESTION,
     SEEN,
     ask,
@@ -73,3 +74,40 @@ def test_only_times_and_ids_may_differ(tmp_path: Path, route: str) -> None:
     with serve([cassette(tmp_path / "x.yaml", recorded)], repeat=True) as server:
         assert ask(server, body(two, "call_zyxwvu98"), route).status_code == 200
         assert ask(server, body(two, "call_zyxwvu98", " again"), route).status_code == 409
+
+
+def with_ids(call: str | None, result: str | None = None, **seen: Any) -> dict[str, Any]:
+    """The second request of a native conversation; some clients drop ids of calls."""
+    asked = {**ASKED, "tool_calls": [{**CALL, **({"id": call} if call else {})}]}
+    result_ = {**SEEN, **({"tool_call_id": result} if result else {}), **seen}
+    return {"model": "m", "messages": [QUESTION, asked, result_], "stream": False}
+
+
+def native(path: Path, api: str) -> Path:
+    """A conversation whose call has an id."""
+    first = {"model": "m", "messages": [QUESTION], "stream": False}
+    second = with_ids("example_1", "example_1")
+    replies = json.dumps(record(tool_calls=[CALL])), json.dumps(record(ANSWER))
+    pairs = zip((first, second), replies, strict=True)
+    return cassette(path, *(interaction(body, reply, path=api) for body, reply in pairs))
+
+
+@pytest.mark.parametrize("repeat", [True, False])
+def test_ids_of_calls_may_be_left_out(tmp_path: Path, repeat: bool) -> None:
+    """On Ollama's route; what a client gives has to be what it got, and all else is compared."""
+    with serve([native(tmp_path / "tour.yaml", "/api/chat")], repeat=repeat) as server:
+        ask(server, {"model": "m", "messages": [QUESTION], "stream": False})
+        other = ask(server, with_ids("example_2", "example_2"))
+        rain = ask(server, with_ids(None, content="rain"))
+        assert (other.status_code, rain.status_code) == (409, 409)
+        assert [each["part"] for each in rain.json()["drift"]["causes"]] == ["observation"]
+        assert ask(server, with_ids(None)).json()["message"]["content"] == ANSWER
+        assert ask(server, with_ids(None)).status_code == (200 if repeat else 409)
+
+
+def test_where_ids_of_calls_are_needed_they_count(tmp_path: Path) -> None:
+    """A server of the OpenAI API refuses a call without one."""
+    api = "/v1/chat/completions"
+    with serve([native(tmp_path / "tour.yaml", api)]) as server:
+        assert ask(server, with_ids(None), api).status_code == 409
+        assert ask(server, with_ids("example_1", "example_1"), api).status_code == 200
