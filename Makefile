@@ -21,6 +21,8 @@ install-test: .venv/.installed
 	$(TEST)/python -m pip install --quiet --disable-pip-version-check -e ".[rag,onnx,qdrant]" --group dev
 	touch $@
 
+# The suite starts Python several hundred times: compiled modules are kept, whatever the shell says.
+test: export PYTHONDONTWRITEBYTECODE =
 test: install-test
 	$(TEST)/ruff check .
 	$(TEST)/ruff format --check .
