@@ -15,10 +15,11 @@ from agent_core.gears import Clock
 from harness.sessions.accept import acceptance, causes_of, with_traffic
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
-from harness.sessions.cursor import Cursor, is_fact, recorded_request, same_form
+from harness.sessions.cursor import Cursor, recorded_request
 from harness.sessions.drift import Drift
 from harness.sessions.errors import SessionError
 from harness.sessions.exchange import Request
+from harness.sessions.forms import is_fact, same_form
 from harness.sessions.journal import sole_writer
 from harness.sessions.lint_secrets import write_scrubbed
 from harness.sessions.scrubbing import scrub_body

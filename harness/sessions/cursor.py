@@ -1,84 +1,28 @@
-"""Which recorded request a foreign client's request is: cursors over sessions, and what differs.
-
-Clients spell the same question differently: another host, empty defaults, streamed or not. Both
-sides are brought to one form, scrubbed, before they are compared.
-"""
+"""Which recorded request a foreign client's request is: cursors over sessions, and what differs."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-from urllib.parse import urlsplit
 
-from agent_core.messages import JsonObject, JsonValue
+from agent_core.messages import JsonObject
 from harness.sessions.cassette import read_request
-from harness.sessions.conversion import route_of
 from harness.sessions.drift import Drift, drift_of
-from harness.sessions.exchange import (
-    Exchange,
-    Request,
-    Response,
-    canonical_json,
-    canonical_key,
-    json_body,
-)
+from harness.sessions.exchange import Exchange, Request, Response, canonical_key
 from harness.sessions.format import SessionFile, Take
+from harness.sessions.forms import (
+    counted_in,
+    is_fact,
+    messages_of,
+    same_form,
+    with_messages,
+    without_call_ids,
+)
 from harness.sessions.player import Player
-from harness.sessions.scrubbing import scrub_request
-from harness.sessions.volatile import hidden
 
-FACTS = frozenset({"/", "/api/tags", "/api/show", "/api/version", "/api/ps", "/v1/models"})
-"""Addresses of what a server says of itself: no part of a conversation, asked at any time."""
-
-_HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
-_EMPTY: tuple[Any, ...] = (None, "", [], {})
-_NO_WORD: tuple[Any, ...] = (("description", ""), ("required", []))
-_CALL_IDS = (b'"tool_calls"', b'"tool_call_id"')
 _NOTHING = Response(200, "OK", {})
-
-
-def same_form(request: Request) -> Request:
-    """A request without what clients spell differently: host, headers, empty defaults, stream."""
-    clean = scrub_request(request)
-    query = urlsplit(clean.url).query
-    url = f"http://localhost{route_of(clean.url)}" + (f"?{query}" if query else "")
-    value = json_body(clean.body)
-    body = (
-        clean.body.strip()
-        if value is None
-        else canonical_json(_plain(value)).encode(errors="replace")
-    )
-    return Request(clean.method, url, {}, body)
-
-
-def without_call_ids(form: Request) -> Request | None:
-    """A request without the ids of its calls; None where it has none.
-
-    On Ollama's route they are optional, and some clients drop them: the results then belong to
-    the calls by their order. Ids that a client gives have to be those that it got.
-    """
-    if form.url != "http://localhost/api/chat" or not any(map(form.body.count, _CALL_IDS)):
-        return None
-    messages = [_unnamed(each) for each in _messages(form)]
-    return None if messages == _messages(form) else _with_messages(form, messages)
-
-
-def outline(form: Request) -> tuple[str, list[tuple[str, str]]]:
-    """Where a request goes and what is said in it, without times, ids and the like."""
-    messages = [each for each in _messages(form) if isinstance(each, dict)]
-    if not messages:
-        return form.url, [("", hidden(form.body.decode(errors="replace")))]
-    return form.url, [
-        (str(each.get("role")), hidden(str(each.get("content")))) for each in messages
-    ]
-
-
-def is_fact(request: Request) -> bool:
-    """Whether a request asks what the server is, not what it thinks."""
-    return route_of(request.url) in FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +95,7 @@ class Cursor:
         history, and goes on. Any other asks again, after whatever it has to say of it, and gets
         the recorded reply, as if the model corrected itself.
         """
-        messages = _messages(form)
+        messages = messages_of(form)
         for number, detour in sorted(self._detours.items()):
             own = self._messages[number]
             if messages[: len(own)] != own:
@@ -160,7 +104,7 @@ class Cursor:
             if detour is None:
                 return self._begin_detour(number, own, rest, form)
             messages = [*own, *detour.instead, *rest[detour.length :]]
-        return _with_messages(form, messages) if self._detours else None
+        return with_messages(form, messages) if self._detours else None
 
     def forget(self, key: bytes) -> None:
         """Let requests of this key be answered again."""
@@ -172,7 +116,7 @@ class Cursor:
 
         Among equals the one whose turn it is, or the latest when all are answered.
         """
-        said = _counted(_messages(form))
+        said = counted_in(messages_of(form))
         same_route = [
             number for number, each in enumerate(self.requests) if each.url == form.url
         ]  # fmt: skip
@@ -209,12 +153,12 @@ class Cursor:
     @cached_property
     def _messages(self) -> list[list[JsonObject]]:
         """Of each recorded request; few sessions need them, and those at every request."""
-        return [_messages(each) for each in self.requests]
+        return [messages_of(each) for each in self.requests]
 
     @cached_property
     def _said(self) -> list[Counter[str]]:
         """The messages of each recorded request, in any order."""
-        return [_counted(each) for each in self._messages]
+        return [counted_in(each) for each in self._messages]
 
     def _begin_detour(
         self, number: int, own: Sequence[JsonObject], rest: Sequence[JsonObject], form: Request
@@ -224,11 +168,11 @@ class Cursor:
         for place in range(number + 1, len(self.requests)):
             later = self._messages[place]
             if len(rest) > 1 and later[:at] == own and later[at + 1 :] == rest[1:]:
-                key = canonical_key(_with_messages(form, later))
+                key = canonical_key(with_messages(form, later))
                 if key == self._keys[place] and not self.used[place]:
                     self._detours[number] = _Detour(1, later[at : at + 1])
                     return self.requests[place]
-        if canonical_key(_with_messages(form, own)) != self._keys[number]:
+        if canonical_key(with_messages(form, own)) != self._keys[number]:
             return None
         self._detours[number] = _Detour(len(rest))
         self.used[number] = False
@@ -245,79 +189,3 @@ def recorded_request(file: SessionFile, take: Take) -> Request:
         return file.exchanges[take.exchange].request
     assert take.error is not None
     return read_request(take.error.request)
-
-
-def _plain(body: JsonValue) -> JsonValue:
-    """A body without empty defaults, at the top, in messages, calls, options and tools."""
-    if not isinstance(body, dict):
-        return body
-    plain = {key: each for key, each in body.items() if key not in _HOW_NOT_WHAT}
-    if isinstance(plain.get("messages"), list):
-        plain["messages"] = [_message(each) for each in plain["messages"]]
-    if isinstance(plain.get("options"), dict):
-        plain["options"] = _filled(plain["options"])
-    if isinstance(plain.get("tools"), list):
-        plain["tools"] = [_tool(each) for each in plain["tools"]]
-    return _filled(plain)
-
-
-def _message(message: JsonValue) -> JsonValue:
-    """A message; what a call is given is left as it is."""
-    if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
-        message = message | {"tool_calls": [_call(each) for each in message["tool_calls"]]}
-    return _filled(message)
-
-
-def _call(call: JsonValue) -> JsonValue:
-    if isinstance(call, dict) and isinstance(call.get("function"), dict):
-        call = call | {"function": _filled(call["function"], but="arguments")}
-    return _filled(call)
-
-
-def _tool(tool: JsonValue) -> JsonValue:
-    """A tool without what says nothing of it; a parameter without a schema says something."""
-    if isinstance(tool, list):
-        return [_tool(each) for each in tool]
-    if not isinstance(tool, dict):
-        return tool
-    return {
-        key: _tool(each)
-        for key, each in tool.items()
-        if each is not None and (key, each) not in _NO_WORD
-    }
-
-
-def _filled(value: JsonValue, *, but: str = "") -> JsonValue:
-    if not isinstance(value, dict):
-        return value
-    return {key: each for key, each in value.items() if key == but or each not in _EMPTY}
-
-
-def _unnamed(message: Any) -> Any:
-    if not isinstance(message, dict):
-        return message
-    plain = {key: each for key, each in message.items() if key != "tool_call_id"}
-    if isinstance(calls := plain.get("tool_calls"), list):
-        plain["tool_calls"] = [
-            {key: each for key, each in call.items() if key != "id"}
-            if isinstance(call, dict) else call
-            for call in calls
-        ]  # fmt: skip
-    return plain
-
-
-def _messages(form: Request) -> list[JsonObject]:
-    body = json_body(form.body)
-    messages = body.get("messages") if isinstance(body, dict) else None
-    return messages if isinstance(messages, list) else []
-
-
-def _counted(messages: Sequence[JsonObject]) -> Counter[str]:
-    return Counter(map(canonical_json, messages))
-
-
-def _with_messages(form: Request, messages: Sequence[JsonObject]) -> Request:
-    body = json_body(form.body)
-    assert isinstance(body, dict)  # it has had messages
-    body = canonical_json({**body, "messages": [*messages]}).encode(errors="replace")
-    return replace(form, body=body)

@@ -21,12 +21,13 @@ from harness.plain import counted
 from harness.sessions.borders import Borders
 from harness.sessions.cassette import load_session
 from harness.sessions.conversion import route_of
-from harness.sessions.cursor import FACTS, Cursor, outline, same_form
+from harness.sessions.cursor import Cursor
 from harness.sessions.delivery import Delivery
 from harness.sessions.errors import SessionError, SessionFormatError
 from harness.sessions.exchange import Request, canonical_key, decoded_body
 from harness.sessions.facts import answer_fact
 from harness.sessions.format import SessionFile
+from harness.sessions.forms import FACTS, outline, same_form
 from harness.sessions.loopback import NamedServer
 from harness.sessions.misspoken import misspoken_reply
 from harness.sessions.refusals import Refusal, Verdict, conflict, nearest, refusal_of

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.sessions.conversion import is_stream, records_of, reply_of, route_of, stream, whole
-from harness.sessions.cursor import Cursor, same_form
+from harness.sessions.cursor import Cursor
 from harness.sessions.exchange import Exchange, Request, Response, canonical_key
 from harness.sessions.format import Api, SessionFile
+from harness.sessions.forms import same_form
 from harness.sessions.lint import lint_session
 from harness.sessions.refusals import refusal_of
 from tests.harness.serve_support import QUESTION, record
