@@ -42,7 +42,7 @@ class Asking:
         format: JsonValue = None,
         on_text: OnText | None = None,
     ) -> tuple[Reply, list[StepNote]]:
-        """Send what memory shows of the history; give the reply and what a reader must know.
+        """Send what memory shows of the history; give the reply and notes about it.
 
         Args:
             messages: the whole history.

@@ -1,4 +1,4 @@
-"""Who may call off what is going on: known to everything that waits inside a run."""
+"""Calling off a run: an event that everything which waits inside the run knows."""
 
 from __future__ import annotations
 

@@ -42,11 +42,10 @@ _WORDS: dict[Language, dict[str, str]] = {
 class ToolCatalogue:
     """A catalogue from which each run shows a selection.
 
-    The model sees the tools that fit the question best, where these are fewer than `show` some of
-    each category besides, and `more_tools` to ask for others: their descriptions come back as an
-    observation, so that the system prompt stays as it was.
-    Every tool of the catalogue can be called at any time. A catalogue of no more than `show`
-    tools is shown whole.
+    The model sees up to `show` tools: those that fit the question best, then some of each
+    category. With `more_tools` it asks for others, whose descriptions come back as an
+    observation, so that the system prompt stays as it was. Every tool of the catalogue can be
+    called at any time. A catalogue of no more than `show` tools is shown whole.
 
     Args:
         tools: plain functions or definitions.

@@ -206,7 +206,7 @@ class MemoryStarted:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEnded:
-    """Memory is done; `items` of them were touched and `characters` left the prompt."""
+    """Memory is done; `items` messages or memories were touched, `characters` left the prompt."""
 
     items: int
     characters: int = 0

@@ -148,8 +148,7 @@ class Memory(Protocol):
 
 @runtime_checkable
 class SavedMemory(Memory, Protocol):
-    """A memory that knows more of a task than the history says: a run that is resumed takes it
-    along."""
+    """A memory with a state beyond the history, which a resumed run takes along."""
 
     def saved(self, task: str) -> JsonValue: ...
 

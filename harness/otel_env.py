@@ -92,7 +92,7 @@ def export_timeout(environ: Mapping[str, str], kind: str = "_TRACES") -> float:
 
 
 def resource_of_process() -> Resource:
-    """Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win, less their secrets."""
+    """This process; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win, without secrets."""
     own = {"service.name": "agentrig", "service.version": version("agentrig")}
     commit = _git_commit(Path.cwd())
     if commit:

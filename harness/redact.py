@@ -40,8 +40,8 @@ class Redactor:
         values: secrets to look for as they are, and escaped, percent-encoded, in base64 or hex.
 
     Attributes:
-        generation: another number as soon as one more secret is known. What was cleaned before
-            may hold it, so whoever keeps a clean text keeps the number that it had before.
+        generation: changes when another secret becomes known. A text that was cleaned before may
+            still hold that secret, so a cache of clean texts keeps this number with them.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:

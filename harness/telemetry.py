@@ -59,7 +59,7 @@ class Watch:
     """The sinks of one session; hands out instrumented agents.
 
     Attributes:
-        observer: what it puts on them, for whoever takes observers instead of agents.
+        observer: what it watches them with, to be given to an agent or a replay directly.
         trace_ids: of the traces that have begun.
         ended: spans that have ended and were not taken yet.
     """

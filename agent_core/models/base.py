@@ -37,7 +37,7 @@ class TextBuffer:
         self.first_chunk: float | None = None
 
     def add(self, piece: str) -> bool:
-        """Take a piece; whether whoever listens wants no more."""
+        """Take a piece; true when the listener wants no more."""
         if not piece:
             return False
         if self.first_chunk is None:

@@ -53,7 +53,7 @@ class Deadline:
         return self._cancel is not None
 
     def cancelled(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether the run that waits for this has been cancelled."""
         return self._cancel is not None and self._cancel.is_set()
 
     def within(self, seconds: float) -> float:

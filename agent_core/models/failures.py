@@ -54,7 +54,7 @@ _NO_CREDIT = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom a request goes to, for the words of an error.
+    """Where a request goes, as errors name it.
 
     Attributes:
         url: the URL of the request, without credentials.

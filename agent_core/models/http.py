@@ -118,7 +118,7 @@ class HttpClient:
         """Send a request until it is answered; give what `read` makes of it, and the attempts.
 
         Args:
-            target: whom to ask.
+            target: where it goes.
             payload: the body.
             read: reads a response of status 200; may raise `ModelError`.
             timeout: seconds for everything: connecting, waiting, reading, trying again.

@@ -26,7 +26,7 @@ class Incoming:
     """A response while it is read.
 
     Attributes:
-        target: who was asked.
+        target: where the request went.
         status: the HTTP status.
         streamed: whether a part of the body has been handed out before it was complete.
         bytes_read: how much of the body has arrived.
@@ -56,7 +56,7 @@ class Incoming:
             yield piece
 
     def error_body(self) -> bytes:
-        """What there is of a body that only explains a status; neither waited nor paid for."""
+        """A body that only explains a status, as far as it arrives soon and is short."""
         self._deadline.shorten(_ERROR_BODY_SECONDS)
         body = b""
         with suppress(ModelError):

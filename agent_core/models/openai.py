@@ -181,7 +181,7 @@ class _Reading:
         self.answered = False
 
     def reply(self) -> Reply:
-        """Read to the end, or until whoever listens wants no more."""
+        """Read to the end, or until the listener wants no more."""
         ended = cut = False
         try:
             for data in self._data():
@@ -232,7 +232,7 @@ class _Reading:
         return self.finish_reason is not None and not data.lstrip().startswith(b"{")
 
     def _take(self, data: bytes) -> bool:
-        """Take one chunk, or a whole response; whether whoever listens wants no more."""
+        """Take one chunk, or a whole response; true when the listener wants no more."""
         try:
             chunk = self.incoming.as_object(decode_json(data))
         except NotJson:

@@ -11,8 +11,8 @@ from agent_core.errors import ConfigError
 class Timeouts:
     """Seconds to wait for a connection, and for the next bytes of a response.
 
-    A model on a CPU may be silent for minutes while it loads and reads the prompt. Only while
-    it connects does a cancelled run wait for a timeout, `connect`; the rest gives up at once.
+    A model on a CPU may be silent for minutes while it loads and reads the prompt. A
+    cancelled run gives up at once, except while it connects: that lasts until `connect` is over.
     """
 
     connect: float = 5.0

@@ -1,6 +1,6 @@
-"""Ours inside LangChain and LlamaIndex: a few lines each, imported when called.
+"""Our retrievers inside LangChain and LlamaIndex, which are imported when one is made.
 
-Both take any `Retriever`; what they return carries id, source, offsets, score and metadata.
+What they find carries id, source, offsets, score and metadata.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A sweep: recorded sessions, each step, each fault; the work is cut into shares.
 
-A share is a picklable piece of a sweep that says everything: whoever runs it, here or on
-another machine, gives the same rows.
+A share is a picklable piece of a sweep that says everything: it gives the same rows wherever it
+is run, here or on another machine.
 """
 
 from __future__ import annotations

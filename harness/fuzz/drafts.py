@@ -1,7 +1,7 @@
 """A reply in the making: what is meant, how it is written, and its truth.
 
 An operator changes a draft; `Draft.example` writes it down. What is meant never changes
-silently: whoever changes the text so that the meaning is lost says so in the truth.
+silently: an operator that loses the meaning says so in the truth.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 YAML of other programs is left alone. A file that is no YAML at all cannot be told from a session
 that a power cut, a bad merge or a wrong encoding spoiled: among sessions it counts as one, so
-that whoever reads it says that it is unreadable.
+that reading it gives an error and it is not passed over.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ class Recorder:
             requests are the same.
         on_take: told of each request when it is over: number, take, exchange if complete.
         on_rewind: told the number from which on the interrupted recording is of no use.
-        servers: whom requests may go to; everybody unless given.
+        servers: where requests may go; anywhere unless given.
 
     Attributes:
-        refused: why the first request was not sent that goes elsewhere.
+        refused: why the first request that goes elsewhere was not sent.
     """
 
     def __init__(

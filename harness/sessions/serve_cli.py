@@ -89,7 +89,7 @@ def serve_command(*, paths: tuple[Path, ...], once: bool, as_json: bool, **how: 
 def record_traffic(
     upstream: str, folder: Path, name: str, *, port: int, mode: Mode, as_json: bool
 ) -> None:
-    """Record whoever is pointed at the proxy, until Ctrl-C; then the sessions are written."""
+    """Record the clients of a proxy until Ctrl-C; then the sessions are written."""
     with _interruption() as stopped:
         proxy = RecordingProxy(upstream, folder, name, port=port, mode=mode)
         with proxy:

@@ -1,4 +1,4 @@
-"""Whom a recording may ask when a file says whom: this machine, and servers that the user named.
+"""Which servers a recording may ask that a file names: this machine's, and those of the user.
 
 A session file may come from a stranger. To record it again sends its questions, and a key of the
 environment, to the address that it names for its model or gives its agent as a parameter.
@@ -25,7 +25,7 @@ class Servers:
     """The servers that may be asked.
 
     This machine may always be, and those of `OLLAMA_HOST` and `OPENAI_BASE_URL`. A server is
-    known by scheme, host and port: who names one trusts it whatever the path.
+    known by scheme, host and port; the path does not count.
 
     Args:
         named: addresses with their scheme. What else an `--allow` says, such as modules, is no

@@ -19,8 +19,8 @@ class Tape(Generic[E]):
     """Recorded entries, taken in their order and found by what was asked.
 
     Calls that ran at the same time may ask in another order than recorded; each still gets its
-    own entry. Whoever asks something else than was recorded gets the entry whose turn it is, if
-    it is of the same `kind`, and the change is kept. Thread-safe; constant time an entry.
+    own entry. A question that was not recorded gets the entry whose turn it is, if
+    that is of the same `kind`, and the change is kept. Thread-safe; constant time an entry.
     """
 
     def __init__(

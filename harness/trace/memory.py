@@ -21,7 +21,7 @@ class MemoryTraces:
         replayed: the runs are replays, which their traces are to say.
 
     Attributes:
-        observer: what it puts on them, for whoever takes observers instead of agents.
+        observer: what it watches them with, to be given to an agent or a replay directly.
     """
 
     def __init__(self, *, replayed: bool = False) -> None:
