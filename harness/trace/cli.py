@@ -15,6 +15,7 @@ from harness.otel_env import traces_url
 from harness.otlp_json import trace_files
 from harness.output import echo_json, write_output
 from harness.plain import counted, one_line
+from harness.sessions.arguments import allow_option
 from harness.sessions.errors import SessionError
 from harness.telemetry import TRACES
 from harness.trace.diff import causes, compare, render
@@ -26,10 +27,6 @@ from harness.trace.spans import Trace, TraceFileError, read_traces
 from harness.trace.tree import print_trace
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-_ALLOW = click.option(
-    "--allow", multiple=True, metavar="MODULE",
-    help="A module whose factories a session file may name.",
-)  # fmt: skip
 _DIRECTORY = click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=TRACES, show_default=True,
     help="Where the trace files are.",
@@ -82,7 +79,7 @@ def list_command(directory: Path, *, as_json: bool) -> None:
 @trace_command.command("show")
 @click.argument("name", default="last")
 @_DIRECTORY
-@_ALLOW
+@allow_option
 @click.option("--content", is_flag=True, help="Texts of every step, not only the failed one.")
 def show_command(name: str, directory: Path, allow: tuple[str, ...], *, content: bool) -> None:
     """Show a trace as a tree.
@@ -97,7 +94,7 @@ def show_command(name: str, directory: Path, allow: tuple[str, ...], *, content:
 @trace_command.command("explain")
 @click.argument("name", default="last")
 @_DIRECTORY
-@_ALLOW
+@allow_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a finding.")
 def explain_command(name: str, directory: Path, allow: tuple[str, ...], *, as_json: bool) -> None:
     """Say what is abnormal in a run, in at most ten lines.
@@ -120,7 +117,7 @@ def explain_command(name: str, directory: Path, allow: tuple[str, ...], *, as_js
 @click.argument("before")
 @click.argument("after")
 @_DIRECTORY
-@_ALLOW
+@allow_option
 def diff_command(before: str, after: str, directory: Path, allow: tuple[str, ...]) -> None:
     """Say what differs between two runs, the cause first.
 
@@ -147,7 +144,7 @@ def diff_command(before: str, after: str, directory: Path, allow: tuple[str, ...
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File; trace-ID.html here.")
 @click.option("--session", type=_FILE, help="Session file to take texts from.")
 @click.option("--logs", type=_FILE, help="JSON lines of log records.")
-@_ALLOW
+@allow_option
 def html_command(
     *,
     name: str,
