@@ -20,6 +20,8 @@ from agent_core.rag.terms import identifiers
 
 _RANK_OFFSET = 60  # of reciprocal rank fusion: how little it matters to be first and not second
 _CANDIDATES = 50
+_TRIED = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # weights of words
+_FOLDS = 5  # parts of a labelled set; each is scored with the weight of the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class HybridRetriever:
     Args:
         dense: finds by meaning.
         lexical: finds by words.
-        weights: what the words count; `tune_weights` learns them from labelled questions.
+        weights: what the words count; `tune_weight` learns `words` from labelled questions.
         name: said in traces.
     """
 
@@ -142,39 +144,34 @@ class Tuning:
 
 def tune_weight(
     cases: Sequence[tuple[Sequence[Hit], Sequence[Hit], frozenset[str]]],
-    *,
-    weights: Sequence[float] = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0),
-    folds: int = 5,
 ) -> Tuning:
     """Choose the weight of words on labelled questions, with cross-validated scores.
 
     Args:
         cases: for each question the dense hits, the lexical hits, and the ids of right chunks.
-        weights: what is tried; of equals the first.
-        folds: parts of the set; each is scored with the weight that is best on the others.
+
+    Raises:
+        ConfigError: these are too few.
     """
-    if len(cases) < folds or folds < 2:
-        raise ConfigError(
-            f"tuning needs at least 2 folds and a question for each, got {len(cases)} questions "
-            f"and {folds} folds"
-        )
+    if len(cases) < _FOLDS:
+        raise ConfigError(f"tuning needs at least {_FOLDS} questions, got {len(cases)}")
     ranks = [
-        [_reciprocal_rank(fuse(dense, lexical, weight), right) for weight in weights]
+        [_reciprocal_rank(fuse(dense, lexical, weight), right) for weight in _TRIED]
         for dense, lexical, right in cases
     ]
 
     def best(rows: Sequence[Sequence[float]]) -> int:
-        totals = [sum(row[n] for row in rows) for n in range(len(weights))]
+        totals = [sum(row[n] for row in rows) for n in range(len(_TRIED))]
         return totals.index(max(totals))
 
     held_out = 0.0
-    for fold in range(folds):
-        chosen = best([row for number, row in enumerate(ranks) if number % folds != fold])
-        held_out += sum(row[chosen] for row in ranks[fold::folds])
+    for fold in range(_FOLDS):
+        chosen = best([row for number, row in enumerate(ranks) if number % _FOLDS != fold])
+        held_out += sum(row[chosen] for row in ranks[fold::_FOLDS])
     count = len(cases)
-    means = {weight: sum(row[n] for row in ranks) / count for n, weight in enumerate(weights)}
+    means = {weight: sum(row[n] for row in ranks) / count for n, weight in enumerate(_TRIED)}
     zero = _mean([_reciprocal_rank(dense, right) for dense, _, right in cases])
-    return Tuning(weights[best(ranks)], means, held_out / count, zero)
+    return Tuning(_TRIED[best(ranks)], means, held_out / count, zero)
 
 
 def _reciprocal_rank(hits: Sequence[Hit], right: frozenset[str]) -> float:

@@ -29,7 +29,7 @@ TOO_DEEP = "<nested too deep>"
 CUT = "<cut: too long>"
 
 _MAX_DEPTH = 50
-_REFUSAL_CHARS = 2_000
+_ERROR_CHARS = 2_000  # of the message of an exception
 _HEAD = 0.7  # of a text that is cut, this part is its beginning
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _ESCAPE_SEQUENCE = re.compile(
@@ -62,7 +62,7 @@ def clean_text(text: str) -> str:
     return _CONTROL.sub("�", _INVISIBLE.sub("", text))
 
 
-def describe_exception(error: BaseException, *, max_chars: int = 2_000) -> str:
+def describe_exception(error: BaseException) -> str:
     """An exception's message: scrubbed, bounded, without refused input and without traceback."""
     try:
         if hasattr(error, "errors") and type(error).__name__ == "ValidationError":
@@ -71,7 +71,7 @@ def describe_exception(error: BaseException, *, max_chars: int = 2_000) -> str:
             message = str(error)
     except Exception as broken:  # the tool's exception may be as broken as the tool
         message = f"<its message raised {type(broken).__name__}>"
-    return cut_middle(scrub(clean_text(message[: 10 * max_chars])), max_chars)
+    return cut_middle(scrub(clean_text(message[: 10 * _ERROR_CHARS])), _ERROR_CHARS)
 
 
 def cut_middle(text: str, limit: int, marker: str = "…") -> str:
@@ -94,7 +94,7 @@ def describe_refusal(error: BaseException) -> str:
         f"- {json_path(each['loc'])}: {each['msg'].removeprefix('Value error, ')}"
         for each in details
     )
-    return cut_middle(scrub(clean_text("\n".join(lines)[:_REFUSAL_CHARS])), _REFUSAL_CHARS)
+    return cut_middle(scrub(clean_text("\n".join(lines)[:_ERROR_CHARS])), _ERROR_CHARS)
 
 
 def _validation_message(error: Any) -> str:
