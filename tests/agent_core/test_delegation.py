@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_core.agent import Agent
-from agent_core.budget import current_budget
+from agent_core.budget import Spent, current_budget
 from agent_core.delegation import MAX_DEPTH
 from agent_core.errors import ConfigError
 from agent_core.events import Ended, RunStarted, Started, ToolStarted
@@ -96,24 +96,49 @@ def test_tokens_of_a_helper_count_for_the_outer_run() -> None:
     assert result.usage == Usage(10, 0)
 
 
-def test_a_helper_ends_when_the_outer_run_has_no_time_left() -> None:
-    """The outer run returns on time, and the helper is told and does not go on."""
+def test_what_a_recorded_helper_spent_counts_as_if_it_ran() -> None:
+    """A tape charges the run with steps and tokens that were spent when it was recorded."""
+
+    def ask() -> str:
+        """Answer from a tape."""
+        budget = current_budget()
+        assert budget is not None
+        budget.charge(Spent(steps=2, tokens=100))
+        return "recorded"
+
+    for limits, reason in (
+        (Limits(token_limit=100), StopReason.TOKEN_LIMIT),
+        (Limits(max_steps=3), StopReason.MAX_STEPS),
+    ):
+        model = ScriptedModel([Reply(call("ask"), usage=Usage(10, 0)), "Final Answer: never asked"])
+        assert Agent(model, [ask], limits=limits).run("q").stop_reason is reason
+
+
+@pytest.mark.parametrize("own", [None, 1000.0])
+def test_a_helper_ends_when_the_outer_run_has_no_time_left(own: float | None) -> None:
+    """The outer run returns on time; the helper is told and does not go on, whatever its limit."""
+    left: list[float | None] = []
     ended = threading.Event()
 
     def wait() -> str:
         """Wait until nobody waits any more."""
         now = running_call()
+        budget = current_budget()
         assert now is not None
+        assert budget is not None
+        left.append(budget.seconds_left())
         now.cancel.wait(GUARD)
         ended.set()
         return "late"
 
     model = ScriptedModel([call("wait"), "Final Answer: too late"])
-    helper = Agent(model, [wait], limits=Limits(tool_timeout=GUARD))
+    helper = Agent(model, [wait], limits=Limits(tool_timeout=GUARD, time_limit=own))
     agent = parent(helper, call("ask", task="t"), limits=Limits(time_limit=0.3))
     result = agent.run("q")
     assert result.stop_reason is StopReason.TIME_LIMIT
     assert ended.wait(GUARD)
+    assert left[0] is not None
+    assert left[0] <= 0.3
     assert len(model.requests) == 1
 
 

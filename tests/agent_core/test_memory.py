@@ -90,6 +90,29 @@ def test_what_left_is_summarised_in_the_task() -> None:
     assert "act 0" in view[1].content
 
 
+def test_a_history_without_a_system_prompt_begins_with_the_user() -> None:
+    """Of what stood before the task only system prompts stay; the task is sent once."""
+    messages, task = history(12)
+    view = WindowMemory().view(messages[1:], task=task - 1)
+    assert view == WindowMemory().view(messages, task=task)[1:]
+    messages, task = history(0, earlier=12)
+    view = WindowMemory().view(messages[1:], task=task - 1)
+    assert view == WindowMemory().view(messages, task=task)[1:]
+
+
+def test_of_many_open_points_the_newest_stay() -> None:
+    """Eight, of the messages that have no line in the summary any more."""
+    messages, task = history(40)
+    for number in range(30):
+        thought = f"Thought: Still missing: price {number}.\nAction: x"
+        messages[task + 1 + 2 * number] = Message("assistant", thought)
+    view = WindowMemory(2, block=1).view(messages, task=task, budget=350)
+    shown = [line for line in view[task].content.splitlines() if line.startswith("- assistant: St")]
+    assert shown
+    assert "price 29" in shown[-1]
+    assert len(shown) <= 8
+
+
 def test_wrong_sizes_are_refused() -> None:
     """A window of nothing is a mistake."""
     with pytest.raises(ConfigError, match="at least 1"):

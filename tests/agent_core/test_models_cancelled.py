@@ -15,6 +15,7 @@ import pytest
 
 from agent_core.agent import Agent
 from agent_core.clock import ManualClock
+from agent_core.events import Ended, Failed, ModelCallStarted, Started
 from agent_core.gears import ChatModel
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import RunResult
@@ -74,6 +75,20 @@ class Stalling:
             self.left.set()
 
 
+class Failures:
+    """An observer that keeps what model calls failed with."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def started(self, event: Started) -> bool:
+        return isinstance(event, ModelCallStarted)
+
+    def ended(self, token: bool, event: Ended) -> None:
+        if token and isinstance(event, Failed):
+            self.said.append(str(event.error))
+
+
 @contextmanager
 def stalling(*parts: bytes) -> Iterator[Stalling]:
     server = Stalling(list(parts))
@@ -99,11 +114,14 @@ def test_a_cancelled_run_ends_and_closes_the_response(parts: list[bytes], stream
             cancel.set()
 
         threading.Thread(target=cancelling, daemon=True).start()
-        result = Agent(model).run("q", cancel=cancel)
+        heard = Failures()
+        result = Agent(model, observers=[heard]).run("q", cancel=cancel)
         assert server.left.wait(FAR_FUTURE)
         model.close()
     assert result.stop_reason is StopReason.CANCELLED
     assert (result.answer, result.error) == (None, None)
+    assert heard.said
+    assert all("given up: the run was cancelled" in each for each in heard.said)
     assert server.connections == 1
 
 

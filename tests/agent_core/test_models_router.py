@@ -77,12 +77,15 @@ def test_a_model_that_does_not_fit_is_better_than_none() -> None:
 def test_when_all_fail_the_last_error_comes_out() -> None:
     """Its notes name the others, and the run ends with it."""
     router = RouterChat([
-        ScriptedModel([ServerError("first"), ServerError("first")]),
-        ScriptedModel([ServerError("second"), ServerError("second")]),
+        ScriptedModel([ServerError(name), ServerError(name)])
+        for name in ("first", "second", "third")
     ])
-    with pytest.raises(ServerError, match="second") as caught:
+    with pytest.raises(ServerError, match="third") as caught:
         router.chat(HI)
-    assert caught.value.__notes__ == ["before that: ServerError: first"]
+    assert caught.value.__notes__ == [
+        "before that: ServerError: first",
+        "before that: ServerError: second",
+    ]
     assert Agent(router).run("q").stop_reason is StopReason.MODEL_ERROR
 
 
@@ -105,7 +108,7 @@ def test_time_is_shared() -> None:
 
 
 def test_two_half_replies_are_never_mixed() -> None:
-    """A model that broke off after it began to speak: the next one's reply counts alone."""
+    """A model broke off after it began to speak: the next one's reply counts alone, unheard."""
 
     class Breaks(ScriptedModel):
         """Says something and fails."""
@@ -119,6 +122,10 @@ def test_two_half_replies_are_never_mixed() -> None:
     result = agent.run("q")
     assert result.answer == "whole"
     assert not result.steps[0].reply.cut_by_client
+    heard: list[str] = []
+    router = RouterChat([Breaks([]), ScriptedModel([whole])])
+    assert router.chat(HI, on_text=lambda piece: bool(heard.append(piece))).text == whole
+    assert heard == ['Action: {"name": "x", "parameters": {}}\n']
 
 
 def test_each_attempt_is_traced() -> None:

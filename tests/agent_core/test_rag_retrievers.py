@@ -13,14 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from agent_core.errors import ConfigError, RetrievalError
-from agent_core.events import (
-    EmbeddingEnded,
-    Ended,
-    RerankEnded,
-    RetrievalEnded,
-    Started,
-    watching,
-)
+from agent_core.events import EmbeddingEnded, Ended, RerankEnded, RetrievalEnded, Started, watching
 from agent_core.messages import Hit
 from agent_core.rag import (
     CachedEmbedder,
@@ -207,6 +200,18 @@ def test_fusion_weighs_ranks() -> None:
     assert found(fuse(dense[:1], lexical[1:], 1.0)) == ["a", "e"]
 
 
+def test_what_is_second_for_both_wins_also_when_one_hit_is_asked_for() -> None:
+    """Each index is asked for more than is wanted, since neither knows the other's ranks."""
+    texts = [chunk("dense", "aab"), chunk("both", "aab zebra q"), chunk("words", "zebra zebra")]
+    retriever = HybridRetriever(
+        DenseRetriever(English()), LexicalRetriever(), weights=FusionWeights(words=1.0)
+    )
+    retriever.add(texts)
+    query = "aab zebra"
+    many = found(retriever.retrieve(query, 3))
+    assert found(retriever.retrieve(query, 1)) == many[:1]
+
+
 def test_weights_are_learned_and_scored_on_other_questions() -> None:
     """A set where the words are right says so; one where they are wrong gives 0."""
     dense = [Hit(each, 1.0) for each in TEXTS]
@@ -216,6 +221,10 @@ def test_weights_are_learned_and_scored_on_other_questions() -> None:
     assert tuning.held_out == 1.0 > tuning.held_out_zero
     wrong = [(dense, [Hit(TEXTS[3], 1.0)], frozenset(["a"])) for _ in range(12)]
     assert tune_weight(wrong).weight == 0
+    # The first fold is of the other kind: no question may choose the weight it is scored with.
+    last = (dense, [Hit(TEXTS[3], 1.0)], frozenset([TEXTS[3].id]))
+    mixed = [wrong[0] if n % 5 == 0 else last for n in range(10)]
+    assert tune_weight(mixed).held_out == pytest.approx(0.9)
     with pytest.raises(ConfigError, match="questions"):
         tune_weight(right[:2])
 

@@ -60,13 +60,17 @@ def test_a_summary_stands_behind_the_task_and_is_marked() -> None:
 
 
 def test_a_summary_builds_on_the_one_before() -> None:
-    """The second request holds the first summary and only what left since."""
-    _, _, writer = run(["FIRST", "SECOND"])
-    second = writer.requests[1].messages[-1].content
+    """Each request holds the last summary and only what left since."""
+    replies = [act(n) for n in range(16)]
+    _, _, writer = run(["FIRST", "SECOND", "THIRD"], replies)
+    second, third = (each.messages[-1].content for each in writer.requests[1:])
     assert "> FIRST" in second
     assert "result 5" in second
     assert "result 1" not in second
     assert "> The task." in second
+    assert "> SECOND" in third
+    assert "FIRST" not in third
+    assert "result 5" not in third
 
 
 def test_open_points_and_figures_are_kept_word_for_word() -> None:
