@@ -175,6 +175,7 @@ _SHAPES = (
         r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?P<secret>[^\-]*(?:-(?!----END)[^\-]*)*)",
     ),
 )  # fmt: skip
+_BEGINS = frozenset(begin for shape in _SHAPES for begin in shape.begins)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
 _OPENING, _CLOSING = "([{<（【", ")]}>）】"
 _SHORTEST = 8  # no shape is shorter; nor does less tell anything in decoded bytes
@@ -191,9 +192,10 @@ def shaped(text: str, *, sure: bool = False) -> Iterator[tuple[int, int]]:
     lowered = text.lower()
     if len(lowered) != len(text):  # some letters have a longer lower case: keep the offsets
         lowered = "".join(c.lower() if c.isascii() else c for c in text)
+    first = {begin: lowered.find(begin) for begin in _BEGINS}
     for shape in _SHAPES:
         for begin in shape.begins:
-            if (at := lowered.find(begin)) < 0:
+            if (at := first[begin]) < 0:
                 continue
             pattern = re.compile(shape.pattern)
             while at >= 0:

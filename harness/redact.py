@@ -15,6 +15,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import accumulate
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
@@ -31,6 +32,7 @@ _FOLDERS = {"PWD", "OLDPWD"}  # of the shell: no passwords
 _SHORTEST, _SHORTEST_PASSWORD = 8, 6  # characters; what is shorter is found in innocent text
 _USERINFO = re.compile(r"://(?P<user>[^\s/?#:@]{0,200})(?::(?P<password>[^\s/?#]{0,500}))?@")
 _REMEMBERED_CHARS, _REMEMBERED_TEXTS = 100, 1_000
+_REMEMBERED_DIGESTS = 10_000  # of longer texts in which no secret is
 
 
 class Redactor:
@@ -48,6 +50,7 @@ class Redactor:
         self._values: frozenset[str] = frozenset()
         self._forms: frozenset[str] = frozenset()
         self._known: dict[str, str] = {}  # names of tools, models and sources come again
+        self._innocent: set[bytes] = set()  # digests: a history comes again with every request
         self.generation = 0
         for value in values:
             self.register(value)
@@ -66,6 +69,7 @@ class Redactor:
         self._values |= {value}
         self._forms = self._forms.union(_forms(value))  # another thread may be searching
         self._known = {}
+        self._innocent = set()
         self.generation += 1
 
     def text(self, text: str) -> str:
@@ -135,12 +139,21 @@ class Redactor:
         """Where the secrets are: spans in order that do not overlap."""
         if len(text) < 4:
             return []
+        innocent, digest = self._innocent, b""
+        if len(text) > _REMEMBERED_CHARS:
+            digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            if digest in innocent:
+                return []
         found = [*shaped(text), *encoded(text), *find_spelled(text, self._values)]
         for form in self._forms:
             start = text.find(form)
             while start >= 0:
                 found.append((start, start + len(form)))
                 start = text.find(form, start + len(form))
+        if digest and not found:
+            if len(innocent) >= _REMEMBERED_DIGESTS:
+                innocent.clear()
+            innocent.add(digest)
         return merged(found)
 
 

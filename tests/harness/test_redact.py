@@ -325,3 +325,13 @@ def test_no_text_takes_more_than_linear_time(unit: str) -> None:
     """Hostile repetitions: a pattern that backtracks would not return within the day."""
     text = unit * (200_000 // len(unit))
     assert len(redactor.text(text)) <= len(text) + len(MASK)
+
+
+def test_a_long_text_is_searched_once_until_another_secret_is_known() -> None:
+    """What was found innocent is remembered, and forgotten with every secret that is registered."""
+    redactor, text = Redactor(), "the word is swordfish " * 20
+    assert redactor.text(text) == redactor.text(text) == text
+    redactor.register("swordfish")
+    assert redactor.text(text) == text.replace("swordfish", MASK)
+    halves = "\ud800 " * 200
+    assert redactor.text(halves) == redactor.text(halves) == halves
