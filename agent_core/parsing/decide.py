@@ -14,7 +14,7 @@ from agent_core.parsing.blocks import next_line, past_block
 from agent_core.parsing.doubt import announces_quotation, speaks_of
 from agent_core.parsing.ending import clean_answer, residue, turn_in
 from agent_core.parsing.labelled import LabelReader
-from agent_core.parsing.labels import LABEL_HEAD, line_before, line_end
+from agent_core.parsing.labels import LABEL_HEAD, RESULT_HEAD, line_before, line_end
 from agent_core.parsing.notations import skip_space, tag_at
 from agent_core.parsing.outcome import Refusal
 from agent_core.parsing.prose import is_blank, meant_as_call
@@ -28,15 +28,6 @@ _OTHER_TURN = (
 _FOREIGN = re.compile(
     rf"<(?:tool|function)_response|<\|tool_response|<｜tool▁outputs?▁begin|{_OTHER_TURN}"
 )
-RESULT_HEAD = re.compile(
-    r"<(?:result|output|ipython)>"
-    r"|[*#>\s]*+(?:obs(?:erved)?|(?:tool|function|api)[ _](?:result|response|output)s?"
-    r"|(?:返回|执行|運行|运行|調用|调用)(?:结果|結果|值)|工具(?:回应|回應|返回|结果|結果|输出|輸出))"
-    r"[*\s]*+[:：]",
-    re.IGNORECASE,
-)
-"""How a line begins that only a tool could say; weaker words are left to the model's thoughts."""
-
 _MAX_RESTARTS = 100
 
 

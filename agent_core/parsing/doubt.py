@@ -57,8 +57,8 @@ _SPOKEN_OF = (
     r"\s*+[:：]?+\s*+\Z|\A\s*+(?:#|//|--)"
 )
 _MORE = r"(?![^.!?\n]{0,60}\b(?:also|too|another|other|else)\b)"  # it is about something else
-_TAKEN_BACK = re.compile(
-    r"\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?"
+_TAKEN_BACK = (
+    r"(?i)\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?"
     r"(?:run|execute|(?:call|perform|follow|do|use)\s(?:this|it|that|them))\b"
     r"(?!\s(?:again|twice|more|longer|for)\b)"
     r"|(?:just|only)\san?\sexample|never\s?mind(?!\sthe)|on\ssecond\sthoughts?"
@@ -73,16 +73,14 @@ _TAKEN_BACK = re.compile(
     r"|(?:只是|仅为|这是)(?:一个|个)?(?:例子|示例)|算了|取消(?:吧|它|执行|调用|。|！)"
     r"|还是(?:不|别)|先别(?!回答|急)|请(?:先|您|你)?确认|[你您用户](?:的)?(?:确认|批准|同意)(?!过)"
     r"|(?:可以|确认|同意|继续|允许)(?:执行|运行|调用|操作|继续|这样做)?[吗嗎]"
-    r"|(?:是否|要不要|能否|需要我|要我)(?:可以)?(?:继续|执行|运行|调用|确认)",
-    re.IGNORECASE,
+    r"|(?:是否|要不要|能否|需要我|要我)(?:可以)?(?:继续|执行|运行|调用|确认)"
 )
-_DOUBTFUL = re.compile(
-    r"\b(?:not?|don[’']?t|never|none|without|skip(?:ped)?|cancel(?:l?ed)?|avoid|instead|or|if"
+_DOUBTFUL = (
+    r"(?i)\b(?:not?|don[’']?t|never|none|without|skip(?:ped)?|cancel(?:l?ed)?|avoid|instead|or|if"
     r"|(?<!json\s)only(?!\s(?:valid\s)?json)"
     r"|unless|when|once|until|example|sample|e\.g|pending|hypothetical|stop|abort|forbidden|cannot"
     r"|can[’']t|won[’']t|except)\b"
-    r"|[不无無勿别別未非没沒或若禁莫待]|[只仅](?!\s?json)|取消|跳过|停止|示例|样例|例如|比如|例子|假设|如果|确认|批准",
-    re.IGNORECASE,
+    r"|[不无無勿别別未非没沒或若禁莫待]|[只仅](?!\s?json)|取消|跳过|停止|示例|样例|例如|比如|例子|假设|如果|确认|批准"
 )
 _BEFORE = 100  # characters before a call that may announce it
 _LINE = 300  # characters of its line before a call
@@ -103,9 +101,9 @@ def speaks_of(text: str, pos: int) -> bool:
 
 def takes_back(words: str) -> bool:
     """Whether words after a call take it back, or ask whether it may run."""
-    return _TAKEN_BACK.search(words) is not None
+    return re.search(_TAKEN_BACK, words) is not None
 
 
 def is_doubtful(remark: str) -> bool:
     """Whether a remark at a label, at a name or before an input says that it is not meant."""
-    return _DOUBTFUL.search(remark) is not None
+    return re.search(_DOUBTFUL, remark) is not None

@@ -96,6 +96,15 @@ CUT_HEAD = _head_of(
 )
 """How a line begins that may end the text of a decision."""
 
+RESULT_HEAD = re.compile(
+    r"<(?:result|output|ipython)>"
+    r"|[*#>\s]*+(?:obs(?:erved)?|(?:tool|function|api)[ _](?:result|response|output)s?"
+    r"|(?:返回|执行|運行|运行|調用|调用)(?:结果|結果|值)|工具(?:回应|回應|返回|结果|結果|输出|輸出))"
+    r"[*\s]*+[:：]",
+    re.IGNORECASE,
+)
+"""How a line begins that only a tool could say; weaker words are left to the model's thoughts."""
+
 _SEPARATOR = re.compile(r"[:：﹕︰∶꞉]|[=＝]|(?:->|→|-|—|–)(?=[ \t\n])")
 _AFTER = re.compile(r"[ \t\r\u00a0\u3000]*+")
 _BOLD_AFTER = re.compile(r"[*_]{1,3}+")

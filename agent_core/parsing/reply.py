@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from agent_core.messages import (
     Actions,
@@ -11,17 +12,17 @@ from agent_core.messages import (
     ParsedReply,
     Protocol,
 )
-from agent_core.parsing.decide import ReplyPass
 from agent_core.parsing.fast import parse_clean
 from agent_core.parsing.hints import hint_for
 from agent_core.parsing.json_strict import MAX_CHARS
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.outcome import Refusal, RepairLog
 from agent_core.parsing.prepare import mend_surrogates, reveal_labels, unwrap
-from agent_core.parsing.reading import Reading
 from agent_core.parsing.thoughts import reason_in
 from agent_core.parsing.toolset import Tools, Toolset
-from agent_core.parsing.verdicts import Decided
+
+if TYPE_CHECKING:
+    from agent_core.parsing.verdicts import Decided
 
 WHOLE = frozenset({"stop"})
 CUT = frozenset({"length", "max_tokens"})
@@ -82,6 +83,9 @@ def _decide(
 ) -> Decided:
     if len(text) > max_chars:
         raise Refusal("too_large", f"{len(text)} characters, at most {max_chars} are read")
+    from agent_core.parsing.decide import ReplyPass  # noqa: PLC0415 - not for clean replies
+    from agent_core.parsing.reading import Reading  # noqa: PLC0415
+
     text, broken = mend_surrogates(text)
     text = reveal_labels(unwrap(text, log), log)
     reading = Reading(

@@ -13,9 +13,8 @@ import unicodedata
 from functools import lru_cache
 
 from agent_core.parsing.calls import NAME_KEYS
-from agent_core.parsing.decide import RESULT_HEAD
 from agent_core.parsing.disguise import ODD_BREAK, may_be_label
-from agent_core.parsing.labels import line_end
+from agent_core.parsing.labels import RESULT_HEAD, line_end
 from agent_core.parsing.notations import TAGS
 from agent_core.parsing.places import THOUGHT_NAMES
 
