@@ -17,14 +17,8 @@ from agent_core.rag import CrossEncoderReranker
 from agent_core.rag.documents import Document, load_documents
 from agent_core.rag.hybrid import Tuning
 from harness.bench.plot import as_svg
-from harness.bench.retrieval import (
-    Question,
-    Result,
-    as_json,
-    load_questions,
-    measure,
-    tune,
-)
+from harness.bench.questions import Question, load_questions
+from harness.bench.retrieval import Result, as_json, measure, tune
 from harness.bench.setups import embedder_named
 from harness.output import echo_json, uncut, write_output
 

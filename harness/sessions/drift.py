@@ -11,16 +11,16 @@ from typing import Literal
 
 from agent_core.messages import JsonObject
 from harness.plain import counted
-from harness.sessions.format import ToolDefinition
-from harness.sessions.parts import (
+from harness.sessions.differences import (
     LANGUAGE,
     Difference,
     Kind,
     compare_parts,
     compare_tools,
-    parts_of,
     tools_moved,
 )
+from harness.sessions.format import ToolDefinition
+from harness.sessions.parts import parts_of
 from harness.sessions.player import Player
 from harness.sessions.styles import other_script
 from harness.sessions.volatile import mask_of

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from agent_core.errors import ConfigError
 from agent_core.messages import Chunk, Hit
 from agent_core.rag.documents import load_documents
-from harness.bench.retrieval import Question, load_questions, score
+from harness.bench.questions import Question, load_questions
+from harness.bench.retrieval import score
 from harness.bench.setups import chunk_with
 from harness.cli import main
 

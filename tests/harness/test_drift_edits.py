@@ -22,10 +22,11 @@ from agent_core.structured import AnswerSchema
 from agent_core.tools import FunctionDefinition, define
 from harness.demo.agents import assistant
 from harness.sessions.cassette import load_session
+from harness.sessions.differences import compare_parts
 from harness.sessions.drift import Severity
 from harness.sessions.exchange import Request
 from harness.sessions.format import Session, SessionFile
-from harness.sessions.parts import compare_parts, parts_of
+from harness.sessions.parts import parts_of
 from harness.sessions.replay import replay
 from harness.sessions.session_report import Report
 from tests.harness.sessions_support import ollama_reply, record_scripted
