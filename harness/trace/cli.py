@@ -19,7 +19,8 @@ from harness.sessions.arguments import allow_option
 from harness.sessions.errors import SessionError
 from harness.telemetry import TRACES
 from harness.trace.diff import causes, compare, render
-from harness.trace.explain import explain, findings
+from harness.trace.explain import explain
+from harness.trace.findings import findings
 from harness.trace.html import page
 from harness.trace.replayed import add_texts, is_session, replayed
 from harness.trace.send import send_file

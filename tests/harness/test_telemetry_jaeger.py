@@ -25,7 +25,7 @@ from agent_core import events
 from agent_core.messages import Coercion, Repair
 from harness import telemetry
 from harness.otlp_json import trace_files
-from harness.trace.explain import findings
+from harness.trace.findings import findings
 from harness.trace.spans import Trace, traces
 from tests.harness.event_script import PlannedStep, drive
 

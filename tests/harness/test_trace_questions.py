@@ -27,7 +27,8 @@ from agent_core.messages import Coercion, FormatError, Repair, StepNote, Timings
 from agent_core.models import ScriptedModel
 from harness import telemetry
 from harness.logs import json_logger
-from harness.trace.explain import MAX_LINES, Finding, explain, findings
+from harness.trace.explain import MAX_LINES, explain
+from harness.trace.findings import Finding, findings
 from harness.trace.spans import Trace, read_traces
 from tests.harness.event_script import PlannedStep, drive, hit
 from tests.harness.otlp_receiver import Receiver, otlp_receiver
