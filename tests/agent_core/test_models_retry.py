@@ -70,6 +70,13 @@ def test_retry_after_is_honoured_and_bounded(status: int, asked: str, waited: fl
     assert clock.monotonic() == waited
 
 
+def test_no_number_of_attempts_is_too_large_for_the_wait() -> None:
+    """The wait doubles up to its limit and stays there, after thousands of attempts too."""
+    policy = RetryPolicy(attempts=5_000, wait=0.5, max_wait=30)
+    assert [policy.wait_after(number, None) for number in (1, 2, 3)] == [0.5, 1.0, 2.0]
+    assert policy.wait_after(4_999, None) == 30
+
+
 def test_an_error_says_how_long_the_server_asks_to_wait() -> None:
     """Whoever catches it may wait longer than the client does."""
     busy = Response(429, {"error": "slow down"}, headers={"Retry-After": "86400"})

@@ -124,7 +124,12 @@ def test_two_half_replies_are_never_mixed() -> None:
     assert not result.steps[0].reply.cut_by_client
     heard: list[str] = []
     router = RouterChat([Breaks([]), ScriptedModel([whole])])
-    assert router.chat(HI, on_text=lambda piece: bool(heard.append(piece))).text == whole
+
+    def hear(piece: str) -> bool:
+        heard.append(piece)
+        return False
+
+    assert router.chat(HI, on_text=hear).text == whole
     assert heard == ['Action: {"name": "x", "parameters": {}}\n']
 
 

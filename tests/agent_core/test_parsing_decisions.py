@@ -150,6 +150,25 @@ def test_a_call_cut_by_length_runs_only_when_text_follows() -> None:
     assert call_of(goes_on) == ("add", '{"a": 1}')
 
 
+@pytest.mark.parametrize(("indent", "quoted"), [(0, False), (3, False), (4, True), (9, True)])
+def test_a_label_four_columns_further_in_is_quoted(indent: int, quoted: bool) -> None:
+    """As in Markdown: an answer may show a log; nearer to the margin an observation ends it."""
+    text = f"Final Answer: the log says\n{' ' * indent}Observation: 5\nand more"
+    decision = parse_reply(text, tools=TOOLS, finish_reason="stop").decision
+    assert isinstance(decision, FinalAnswer)
+    assert decision.text.endswith("and more") == quoted
+    assert ("Observation" in decision.text) == quoted
+
+
+@pytest.mark.parametrize("length", range(4, len("Observation")))
+def test_half_a_stop_string_is_no_part_of_an_answer(length: int) -> None:
+    """A server that stops inside the label may have let its first letters through."""
+    text = f"Final Answer: 5\n{'Observation'[:length]}"
+    decision = parse_reply(text, tools=TOOLS, finish_reason="stop").decision
+    assert isinstance(decision, FinalAnswer)
+    assert decision.text == "5"
+
+
 def test_a_scanner_says_when_reading_may_stop() -> None:
     """Complete at the label after a closed action, and not before."""
     scanner = ReplyScanner(tools=TOOLS)

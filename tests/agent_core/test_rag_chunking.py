@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agent_core.errors import ConfigError
 from agent_core.messages import Chunk
 from agent_core.rag.chunking import chunk_text, valid_unicode
+from agent_core.rag.markdown import parse_blocks
 from agent_core.rag.sentences import joins, sentence_ends
 
 LINES = st.sampled_from([
@@ -114,12 +115,26 @@ def test_sections_without_text_are_kept() -> None:
 
 @pytest.mark.parametrize("fence", ["```", "~~~", "`````"])
 def test_hashes_in_a_fence_are_code(fence: str) -> None:
-    """A comment is no heading, shorter fences inside do not close, and code is not cut."""
-    inner = "~~~" if fence[0] == "`" else "```"
-    code = f"{fence}sh\n# comment\n{inner}\nx\n{inner}\n\n    indented\n{fence}\n"
+    """A comment is no heading, other or shorter fences inside do not close, no code is cut."""
+    inner = "```" if len(fence) > 3 or fence[0] == "~" else "~~~"
+    code = f"{fence}sh\n{inner}\n# comment\nx\n{inner}\n\n    indented\n{fence}\n"
     chunks = chunk_text(f"# T\n\n{'Prose. ' * 8}\n\n{code}\nEnd.", chunk_size=80)
     assert any(code in chunk.text for chunk in chunks)
     assert {tuple(chunk.metadata["headings"]) for chunk in chunks} == {("T",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Text\n   ---\n", "heading"),
+        ("Text\n    ---\n", "paragraph"),
+        ("| a |\n|---|\n| 1 |\n", "table"),
+        ("|---|\n|---|\n| 1 |\n", "paragraph"),
+    ],
+)
+def test_lines_of_dashes_are_what_commonmark_takes_them_for(text: str, kind: str) -> None:
+    """Four columns further in they underline nothing, and they are no header of a table."""
+    assert [block.kind for block in parse_blocks(text)] == [kind]
 
 
 def test_an_unclosed_fence_runs_to_the_end() -> None:

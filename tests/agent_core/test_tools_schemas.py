@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 from agent_core.errors import ConfigError
 from agent_core.messages import Action
 from agent_core.tools import FunctionCallExecutor, define
+from agent_core.tools.tidying import tidied
 
 
 class Unit(Enum):
@@ -130,6 +131,15 @@ def test_only_a_type_that_holds_itself_stays_a_reference() -> None:
     arguments = {"tree": {"title": "t", "children": [{"title": "b", "children": [leaf, leaf]}]}}
     observation = FunctionCallExecutor([definition]).execute(Action("plant", arguments))
     assert observation.text == "2"
+
+
+def test_definitions_come_in_one_order() -> None:
+    """A schema is the same text in every process, or no recorded request would be found again."""
+    names = ["Yak", "Ant", "Newt", "Wren", "Eel", "Bee"]
+    own = {name: {"items": {"$ref": f"#/$defs/{name}"}, "type": "array"} for name in names}
+    used = {name.lower(): {"$ref": f"#/$defs/{name}"} for name in names}
+    schema = tidied({"$defs": own, "properties": used, "type": "object"})
+    assert list(schema["$defs"]) == sorted(names)
 
 
 def test_values_arrive_as_the_declared_types() -> None:
