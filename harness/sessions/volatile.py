@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 _EDGE = r"(?:\b|(?<=\\[nrt]))"  # a line of a JSON text may begin with it
-_VOLATILE = (
-    ("TIME", re.compile(
+_VOLATILE = (  # a name, what no such text lacks, and the whole
+    ("TIME", "-", re.compile(
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?"
     )),
-    ("UUID", re.compile(_EDGE + r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
-    ("CALL_ID", re.compile(_EDGE + r"call_[A-Za-z0-9]{6,40}\b")),
-    ("TEMP_PATH", re.compile(r"/(?:tmp|var/folders)/[\w./\-]{1,200}")),
+    ("UUID", "-", re.compile(_EDGE + r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
+    ("CALL_ID", "call_", re.compile(_EDGE + r"call_[A-Za-z0-9]{6,40}\b")),
+    ("TEMP_PATH", "/", re.compile(r"/(?:tmp|var/folders)/[\w./\-]{1,200}")),
 )  # fmt: skip
+
+
+_MOST_PAIRS = 4_000_000  # of lines that are compared: a second
 
 
 def hidden(text: str) -> str:
     """A text with a name in the place of everything volatile."""
-    for name, pattern in _VOLATILE:
-        text = pattern.sub(f"<{name}>", text)
+    for name, sign, pattern in _VOLATILE:
+        if sign in text:
+            text = pattern.sub(f"<{name}>", text)
     return text
 
 
 def mask_of(before: str | None, after: str | None) -> str | None:
     """The expression that hides all that differs between two texts, or None if more differs."""
-    if before is None or after is None:
+    if before is None or after is None or hidden(before) != hidden(after):
         return None
     needed = []
-    for name, pattern in _VOLATILE:
+    for name, _, pattern in _VOLATILE:
         if pattern.findall(before) != pattern.findall(after):
             needed.append(pattern.pattern)
         before, after = pattern.sub(f"<{name}>", before), pattern.sub(f"<{name}>", after)
@@ -41,13 +45,11 @@ def mask_of(before: str | None, after: str | None) -> str | None:
 def changed_lines(old: str, new: str) -> Iterator[tuple[str, str]]:
     """The lines that differ; apart from them those in which only times and ids do."""
     before, after = old.splitlines(), new.splitlines()
-    matcher = SequenceMatcher(
-        None, [hidden(each) for each in before], [hidden(each) for each in after], autojunk=False
-    )
+    plain = [hidden(each) for each in before], [hidden(each) for each in after]
     gone: list[str] = []
     come: list[str] = []
     volatile: list[tuple[str, str]] = []
-    for tag, a, b, c, d in matcher.get_opcodes():
+    for tag, a, b, c, d in _opcodes(*plain):
         if tag != "equal":
             gone += before[a:b]
             come += after[c:d]
@@ -64,5 +66,32 @@ def changed_texts(old: str, new: str) -> Iterator[tuple[str, str]]:
     """A text that differs, whole; apart from it the lines in which only times and ids do."""
     if old != new:
         yield old, new
-    if hidden(old) != hidden(new):
+    plain = hidden(old), hidden(new)
+    if plain[0] != plain[1] and plain != (old, new):
         yield from [each for each in changed_lines(old, new) if hidden(each[0]) == hidden(each[1])]
+
+
+def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    """How one list of lines becomes the other, as `difflib` says it.
+
+    To compare many lines that repeat each other takes the product of both numbers: beyond
+    some length all between the common beginning and the common end has changed.
+    """
+    start = _alike(old, new)
+    end = _alike(old[start:][::-1], new[start:][::-1])
+    a, c = len(old) - end, len(new) - end
+    yield "equal", 0, start, 0, start
+    if (a - start) * (c - start) > _MOST_PAIRS:
+        yield "replace", start, a, start, c
+    else:
+        matcher = SequenceMatcher(None, old[start:a], new[start:c], autojunk=False)
+        for tag, *places in matcher.get_opcodes():
+            i, j, k, m = (start + each for each in places)
+            yield tag, i, j, k, m
+    yield "equal", a, len(old), c, len(new)
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many of their first lines are equal."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
