@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -235,6 +236,7 @@ def _load_ours_as_it_is(manager: pytest.PytestPluginManager) -> None:
         marked -= {"agent_core", "harness"}
 
 
+@cache  # whoever finds ours imports it, and no other one after that
 def _see_that_ours_is_found() -> None:
     """A project may have a `harness` of its own, but then it has no use of ours."""
     __tracebackhide__ = True
