@@ -41,6 +41,7 @@ def test_session_files_are_tests(pytester: pytest.Pytester, recorded: Path) -> N
     assert "session changed changed: 3 of 3 steps differ for one reason" in shown
     assert "a replay: its times are its own" in shown
     assert "Traceback" not in output
+    assert "replay - SessionChanged: session" in output
     assert shlex.split(way_on[1]) == [
         "replay", "cassettes/changed.yaml", "--accept", "description of tool get_weather"
     ]  # fmt: skip
