@@ -211,17 +211,21 @@ def test_one_long_memory_does_not_keep_others_out() -> None:
 
 
 def test_a_damaged_or_foreign_file_is_refused(path: Path) -> None:
-    """Neither is touched."""
+    """It is named, and stays as it is."""
     path.write_bytes(b"not a database, but long enough to be looked at" * 30)
+    before = path.read_bytes()
     with pytest.raises(RetrievalError, match=r"memory\.db"):
         LongTermMemory(path)
+    assert path.read_bytes() == before
     path.unlink()
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE mine (a)")
         connection.execute("PRAGMA user_version = 9")
     connection.close()
+    before = path.read_bytes()
     with pytest.raises(RetrievalError, match="says 9"):
         LongTermMemory(path)
+    assert path.read_bytes() == before
 
 
 def test_a_store_that_breaks_does_not_take_the_answer(path: Path) -> None:

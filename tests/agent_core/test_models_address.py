@@ -57,7 +57,7 @@ def test_what_is_no_address_is_refused(host: str, monkeypatch: pytest.MonkeyPatc
 def test_the_environment_is_read_unless_an_address_is_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An argument wins."""
+    """What the caller names wins over the variable."""
     monkeypatch.setenv("OLLAMA_HOST", "example.org:1234")
     assert "http://example.org:1234/api/chat" in repr(OllamaChat("m"))
     assert "http://h:11434/api/chat" in repr(OllamaChat("m", base_url="h"))

@@ -157,7 +157,7 @@ def test_each_attempt_is_an_event_of_its_own() -> None:
 
 
 def test_the_last_attempt_names_no_retry() -> None:
-    """Nothing follows it."""
+    """Its event gives neither a reason nor a wait, since nothing follows it."""
     attempts = Attempts()
     with FaultServer(lambda _: Response(503)) as server, watching(attempts):
         failure(server, retry=RetryPolicy(attempts=2))

@@ -68,7 +68,7 @@ def test_a_failing_model_is_followed_by_the_next() -> None:
 
 
 def test_a_model_that_does_not_fit_is_better_than_none() -> None:
-    """It is asked last."""
+    """It is asked last, after those whose rule fits have failed."""
     spare = ScriptedModel(["spare"])
     router = RouterChat([Route(spare, never), ScriptedModel([ServerError("down")])])
     assert router.chat(HI).text == "spare"

@@ -11,13 +11,7 @@ import pytest
 import requests
 
 from agent_core.clock import ManualClock
-from agent_core.errors import (
-    BadRequest,
-    BadResponse,
-    ConfigError,
-    ConnectionFailed,
-    ModelError,
-)
+from agent_core.errors import BadRequest, BadResponse, ConfigError, ConnectionFailed, ModelError
 from agent_core.events import Ended, Started, watching
 from agent_core.models import OllamaChat, OpenAIChat
 from harness.faults import FaultServer, Response
@@ -80,7 +74,7 @@ def test_a_proxy_is_used_for_other_machines_without_netrc(
 
 
 def test_a_proxy_that_is_down_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its password."""
+    """The error names its address without its password."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     monkeypatch.setenv("https_proxy", f"http://user:hunter22@127.0.0.1:{port}")

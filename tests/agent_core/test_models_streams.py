@@ -127,7 +127,7 @@ def test_an_event_stream_reads_the_same_however_it_is_cut(
 @settings(deadline=None)
 @given(st.binary(max_size=60), places)
 def test_lines_and_events_do_not_depend_on_the_cuts(body: bytes, at: list[int]) -> None:
-    """For any bytes at all."""
+    """However the bytes arrive, and whatever they are, the same lines and events are read."""
     assert list(lines(cut(body, at))) == list(lines([body]))
     assert b"\n".join(lines([body])) == body.removesuffix(b"\n")
     assert list(events(cut(body, at))) == list(events([body]))

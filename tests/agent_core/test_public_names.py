@@ -22,7 +22,7 @@ def test_every_public_name_is_there(name: str) -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """As with any module."""
+    """A name that the package does not have raises what any module raises."""
     with pytest.raises(AttributeError, match="Agnet"):
         _ = agent_core.Agnet
 

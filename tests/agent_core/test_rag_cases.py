@@ -70,7 +70,7 @@ def test_chinese_is_cut_after_its_sentences(name: str) -> None:
 
 
 def test_cuts_fall_after_semicolons_and_stops() -> None:
-    """Where there are any."""
+    """A text that has them is cut nowhere else."""
     _, chunks = pieces("rag-04")
     marks = CASES["rag-04"]["expect"]["cuts_preferably_after"]
     assert all(chunk.text[-1] in marks for chunk in chunks[:-1])
@@ -99,7 +99,7 @@ def test_a_long_fence_is_balanced_in_every_chunk() -> None:
 
 @pytest.mark.parametrize("newline", ["\r\n", "\n", "\r"])
 def test_paragraphs_end_at_any_kind_of_blank_line(newline: str) -> None:
-    """CR LF, LF, CR."""
+    """The line ends CR LF, LF and CR all count."""
     given = CASES["rag-17"]["input"]
     text = given["document"].replace("\r\n", newline)
     chunks = chunk_text(text, chunk_size=given["chunk_size"])
@@ -107,7 +107,7 @@ def test_paragraphs_end_at_any_kind_of_blank_line(newline: str) -> None:
 
 
 def test_blank_documents_are_never_returned() -> None:
-    """By no retriever."""
+    """No retriever finds a document without text."""
     given = CASES["rag-21"]["input"]
     chunks = [Chunk(str(n), text, "s", 0, 1) for n, text in enumerate(given["documents"])]
     for retriever in (LexicalRetriever(chunks), DenseRetriever(LetterEmbedder(), chunks)):
@@ -116,14 +116,14 @@ def test_blank_documents_are_never_returned() -> None:
 
 
 def test_damaged_unicode_is_replaced() -> None:
-    """The rest is kept."""
+    """What is not damaged is kept."""
     _, chunks = pieces("rag-25")
     text = "".join(chunk.text for chunk in chunks)
     assert all(part in text for part in CASES["rag-25"]["expect"]["kept"])
 
 
 def test_a_document_added_twice_is_found_once() -> None:
-    """By every retriever."""
+    """No retriever gives the same document twice."""
     given = CASES["rag-27"]["input"]
     for retriever in (LexicalRetriever(), DenseRetriever(LetterEmbedder())):
         for _ in range(2):

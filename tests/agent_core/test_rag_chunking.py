@@ -205,7 +205,7 @@ def test_chinese_sentences(expected: list[str]) -> None:
 
 
 def test_lists_without_full_stops_are_cut_between_items() -> None:
-    """An item is a unit."""
+    """An item is a unit, as a sentence is in prose."""
     text = "".join(f"- item number {number}\n" for number in range(30))
     chunks = chunk_text(text, chunk_size=100)
     assert all(chunk.text.startswith("- item") and chunk.text.endswith("\n") for chunk in chunks)

@@ -178,6 +178,6 @@ def test_threads_may_search_while_others_add() -> None:
 
 @pytest.mark.parametrize("top_k", [0, -1])
 def test_asking_for_no_hits_is_a_mistake(top_k: int) -> None:
-    """And is said at once."""
+    """A `top_k` below 1 is refused before anything is searched."""
     with pytest.raises(ConfigError, match="top_k"):
         LexicalRetriever().retrieve("x", top_k)

@@ -107,7 +107,7 @@ def test_answers_that_cannot_be_used_are_refused(body: Any, error: type[AgentErr
 
 
 def test_a_model_that_is_not_there_comes_with_the_command_that_gets_it() -> None:
-    """As for chat models."""
+    """The error tells how to get an embedding model, as it does for chat models."""
     body = {"error": 'model "m" not found, try pulling it first'}
     with FaultServer([Response(404, body=body)]) as server:
         embedder = OllamaEmbedder("m", base_url=server.url, retry=ONCE)

@@ -201,7 +201,7 @@ def test_chinese_runs_are_asked_in_chinese() -> None:
 
 
 def test_without_a_schema_nothing_is_different() -> None:
-    """No data, no format."""
+    """The result has no data, and no request asks for a format."""
     result, model = run(PROSE, schema=None)
     assert result.data is None
     assert model.requests[0].format is None
@@ -219,7 +219,7 @@ def test_only_the_answer_is_streamed() -> None:
 
 @pytest.mark.parametrize("wrong", ["json", {"type": "no such type"}, int])
 def test_a_wrong_schema_is_refused_at_once(wrong: Any) -> None:
-    """Nothing has run."""
+    """It is refused when the agent is made; nothing has run."""
     with pytest.raises(ConfigError):
         Agent(ScriptedModel([]), answer_schema=wrong)
 

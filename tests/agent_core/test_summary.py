@@ -113,7 +113,7 @@ def test_chinese_open_points() -> None:
 
 @pytest.mark.parametrize("failure", [ServerError("down"), "", "  \n"])
 def test_a_failing_summary_is_replaced_by_the_template(failure: Any) -> None:
-    """The run goes on."""
+    """The run goes on with a summary by the template."""
     result, model, _ = run([failure] * 9)
     assert result.answer == "done"
     assert "Summary of earlier rounds (shortened):" in tasks(model)[-1]

@@ -153,7 +153,7 @@ def test_questions_must_point_into_the_corpus(corpus: Path, tmp_path: Path, line
 
 
 def test_a_server_that_is_not_there_has_its_own_exit_code(corpus: Path, tmp_path: Path) -> None:
-    """3, as everywhere."""
+    """The code is 3, as for every command that finds no server."""
     asked = questions(tmp_path / "q.jsonl", ("rent", "Rent is due"))
     done = run(
         "--corpus", corpus, "--queries", asked, "--retriever", "ollama:m", "--base-url",

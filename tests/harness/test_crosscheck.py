@@ -21,12 +21,7 @@ from harness.sessions.trajectory import miscounts
 from harness.trace.replayed import replayed
 from harness.trace.spans import Trace, TraceSpan
 from tests.harness.serve_support import CALL, record
-from tests.harness.sessions_support import (
-    ollama_reply,
-    record_scripted,
-    response,
-    three_steps,
-)
+from tests.harness.sessions_support import ollama_reply, record_scripted, response, three_steps
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +123,7 @@ def test_a_true_trace_agrees(recorded: Path) -> None:
     ],
 )
 def test_liars_are_named(recorded: Path, change: Callable[[Trace], None], words: str) -> None:
-    """One lie at a time."""
+    """Each single lie of a span about the recording is found and named."""
     (trace,) = replayed(recorded)
     change(trace)
     found = cross_check(load_session(recorded), [trace])

@@ -74,7 +74,7 @@ def test_what_is_no_assignment_is_refused_without_showing_it(folder: Path) -> No
 
 
 def test_what_is_set_stays(folder: Path) -> None:
-    """The environment wins."""
+    """A variable that is set already wins over the file."""
     os.environ["AGENTRIG_TEST_A"] = "mine"
     load_env_file(write(folder, "AGENTRIG_TEST_A=file\nAGENTRIG_TEST_B=file"))
     assert (os.environ["AGENTRIG_TEST_A"], os.environ["AGENTRIG_TEST_B"]) == ("mine", "file")

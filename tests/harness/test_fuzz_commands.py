@@ -45,7 +45,7 @@ def test_replies_are_read_out_of_cassettes(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_replies_is_refused(tmp_path: Path) -> None:
-    """The message names it."""
+    """The message names the directory."""
     with pytest.raises(NoReplies, match="cassettes"):
         read_seeds(tmp_path)
 
@@ -159,7 +159,7 @@ def test_a_line_that_is_no_case_is_refused(line: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["parser", "args", "loop", "chunks"])
 def test_wrong_targets_are_wrong_usage(command: str) -> None:
-    """Not a failed check."""
+    """The exit code says wrong usage, not a failed check."""
     assert run(command, "--target", "no.such:thing")[0] == 2
 
 

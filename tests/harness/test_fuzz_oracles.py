@@ -101,7 +101,7 @@ def test_a_target_that_is_none_is_refused(spec: str) -> None:
 
 
 def test_declared_exceptions_mean_refused() -> None:
-    """Others are crashes."""
+    """What a target declares to raise is a refusal; any other exception is a crash."""
     example = Plan().draw(Random(1), "J4")
     assert examine(declared, example).column == "refused"
     assert [each.kind for each in examine(Target(raising), example).faults] == ["crash"]

@@ -134,7 +134,7 @@ def test_the_root_says_why_the_run_ended(
 
 
 def test_a_cancelled_run_is_no_error(spans: Spans) -> None:
-    """It was asked for."""
+    """Its spans have no error status, since somebody asked for the end."""
     cancel = threading.Event()
     cancel.set()
     agent = instrument(weather_agent(), tracer_provider=spans.provider)

@@ -46,7 +46,10 @@ def native_calls(*cities: str) -> Reply:
 
 @pytest.mark.parametrize("timeout", [0.5, 30.0])
 def test_tools_in_worker_threads_have_one_trace(spans: Spans, timeout: float) -> None:
-    """Source: huggingface/smolagents#1840 (trace-01)."""
+    """Their spans stand in the tree of the run that started them.
+
+    Source: huggingface/smolagents#1840 (trace-01).
+    """
     agent = Agent(
         ScriptedModel([native_calls("北京", "上海"), Reply("晴")]),
         [get_weather],
@@ -60,7 +63,10 @@ def test_tools_in_worker_threads_have_one_trace(spans: Spans, timeout: float) ->
 
 
 def test_concurrent_tools_leave_no_orphan(spans: Spans) -> None:
-    """Source: microsoft/agent-framework#6357 (trace-03)."""
+    """Calls of tools that run at once all hang in the one trace.
+
+    Source: microsoft/agent-framework#6357 (trace-03).
+    """
     replies: list[Reply] = []
     for round_ in range(20):
         replies += [native_calls(f"a{round_}", f"b{round_}", f"c{round_}")]
@@ -75,7 +81,10 @@ def test_concurrent_tools_leave_no_orphan(spans: Spans) -> None:
 
 
 def test_a_silent_collector_does_not_hang_the_exit(tmp_path: Path) -> None:
-    """Source: open-telemetry/opentelemetry-python#2284 (trace-05)."""
+    """A collector that never answers costs spans, and no end of the process.
+
+    Source: open-telemetry/opentelemetry-python#2284 (trace-05).
+    """
     with otlp_receiver(silent=True) as receiver:
         began = time.monotonic()
         with telemetry.session(otlp=receiver.url, directory=tmp_path, say=lambda _: None) as watch:
@@ -84,7 +93,10 @@ def test_a_silent_collector_does_not_hang_the_exit(tmp_path: Path) -> None:
 
 
 def test_a_script_that_ends_after_the_answer_loses_nothing(tmp_path: Path) -> None:
-    """Source: drt-hub/drt#658 (trace-06)."""
+    """What was not sent yet is sent before the process ends.
+
+    Source: drt-hub/drt#658 (trace-06).
+    """
     with otlp_receiver() as receiver:
         with telemetry.session(otlp=receiver.url, directory=tmp_path, say=lambda _: None) as watch:
             drive(watch.observer, [PlannedStep()] * 3)
@@ -113,8 +125,11 @@ def test_a_script_that_ends_after_the_answer_loses_nothing(tmp_path: Path) -> No
     ],
 )
 def test_any_value_becomes_an_attribute(spans: Spans, value: Any, marked: bool) -> None:
-    """Source: open-telemetry/opentelemetry-python#3161, #4604 (trace-09, -10),
-    huggingface/smolagents#201 (trace-23)."""
+    """Mixed, nested, huge or odd: it is written as something a store takes.
+
+    Source: open-telemetry/opentelemetry-python#3161, #4604 (trace-09, -10),
+    huggingface/smolagents#201 (trace-23).
+    """
     with spans.provider.get_tracer("t").start_as_current_span("s") as span:
         span.set_attribute("k", attribute(value, limit=1_000))
     (found,) = the_trace(spans).spans()
@@ -123,7 +138,10 @@ def test_any_value_becomes_an_attribute(spans: Spans, value: Any, marked: bool) 
 
 
 def test_foreign_options_and_tools_do_no_harm(spans: Spans) -> None:
-    """Source: BerriAI/litellm#34828 (trace-13): 60 tools, and the key attributes are there."""
+    """With 60 tools and foreign options the key attributes are there.
+
+    Source: BerriAI/litellm#34828 (trace-13).
+    """
     tools = []
     for number in range(60):
 
@@ -145,7 +163,10 @@ def test_foreign_options_and_tools_do_no_harm(spans: Spans) -> None:
 
 
 def test_the_message_of_an_exception_is_content(spans: Spans) -> None:
-    """Source: thoughtbot/opentelemetry-instrumentation-ruby_llm#39 (trace-14)."""
+    """Without content its words are in no span.
+
+    Source: thoughtbot/opentelemetry-instrumentation-ruby_llm#39 (trace-14).
+    """
 
     def boom() -> str:
         """Fail."""
@@ -175,7 +196,10 @@ def test_the_message_of_an_exception_is_content(spans: Spans) -> None:
 def test_what_the_client_tolerates_the_trace_tolerates(
     spans: Spans, content: Any, reply: Reply
 ) -> None:
-    """Source: pydantic/logfire#64 (trace-16): odd replies are no crash of the observer."""
+    """Odd replies are no crash of the observer.
+
+    Source: pydantic/logfire#64 (trace-16).
+    """
     agent = Agent(ScriptedModel([reply, ANSWER]), [get_weather])
     instrument(agent, tracer_provider=spans.provider, content=content).run("?")
     trace = the_trace(spans)
@@ -189,14 +213,20 @@ class _Odd:
 
 @pytest.mark.parametrize("value", [{uuid4(): 1, (1, 2): "x"}, object(), _Odd(), {_Odd(): 1}])
 def test_any_value_can_be_logged(value: Any) -> None:
-    """Source: hynek/structlog#265 (trace-18), elastic/ecs-logging-python#41 (trace-19)."""
+    """Whatever is logged becomes a line of JSON.
+
+    Source: hynek/structlog#265 (trace-18), elastic/ecs-logging-python#41 (trace-19).
+    """
     written = io.BytesIO()
     json_logger(written).info("e", value=value)
     assert json.loads(written.getvalue())["event"] == "e"
 
 
 def test_a_tool_in_a_thread_logs_with_the_run_id(spans: Spans) -> None:
-    """Source: hynek/structlog#425 (trace-20)."""
+    """What a tool logs in its thread names the run it belongs to.
+
+    Source: hynek/structlog#425 (trace-20).
+    """
     written = io.BytesIO()
     log = json_logger(written)
 
@@ -213,7 +243,10 @@ def test_a_tool_in_a_thread_logs_with_the_run_id(spans: Spans) -> None:
 
 
 def test_a_run_that_raises_leaves_nothing_bound(spans: Spans) -> None:
-    """Source: jrobichaud/django-structlog#76 (trace-21)."""
+    """The next record names no run that is over.
+
+    Source: jrobichaud/django-structlog#76 (trace-21).
+    """
     observer = RunObserver(spans.provider, None, Capture("none"))
     with structlog.contextvars.bound_contextvars(service_name="shop"):
         with pytest.raises(RuntimeError):
@@ -228,7 +261,10 @@ def test_a_run_that_raises_leaves_nothing_bound(spans: Spans) -> None:
 
 
 def test_async_callers_keep_their_runs_apart(spans: Spans) -> None:
-    """Source: open-telemetry/opentelemetry-python-genai#513 (trace-22)."""
+    """Each gets a trace of its own, whatever ran in between.
+
+    Source: open-telemetry/opentelemetry-python-genai#513 (trace-22).
+    """
 
     async def one() -> None:
         agent = instrument(weather_agent([CALL, ANSWER]), tracer_provider=spans.provider)

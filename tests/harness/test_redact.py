@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from agent_core.scrub import scrub
 from agent_core.secret_names import is_secret_name
 from agent_core.secret_shapes import MASK
-from harness.redact import (
-    Redactor,
-    redactor,
-    register,
-    register_environment,
-    register_headers,
-)
+from harness.redact import Redactor, redactor, register, register_environment, register_headers
 from tests.harness.secret_strategies import tokens
 
 
@@ -255,7 +249,7 @@ def test_a_secret_that_comes_in_pieces_is_found(secret: str, cuts: list[int], pa
 
 
 def test_pieces_without_a_secret_stay_as_they_are() -> None:
-    """Also empty ones."""
+    """Pieces come back as they were, the empty ones too."""
     assert redactor.pieces(["a", "", "b c"]) == ["a", "", "b c"]
 
 

@@ -92,7 +92,7 @@ def test_two_runs_from_the_same_seed_are_two_traces(tmp_path: Path) -> None:
 
 
 def test_a_collector_that_recovers_loses_nothing(tmp_path: Path) -> None:
-    """503, then 200."""
+    """What was answered with 503 is sent again and arrives."""
     with otlp_receiver(answers=[503]) as receiver:
         watch, _ = run_once(tmp_path, otlp=receiver.url)
         assert len(receiver.traces()[0].spans()) == SPANS

@@ -35,7 +35,7 @@ def test_the_environment_names_the_collector(
 def test_none_turns_the_collector_of_the_environment_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`OTEL_TRACES_EXPORTER=none`."""
+    """`OTEL_TRACES_EXPORTER=none` wins over an endpoint that the environment names."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", DEAD)
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
     watch, _ = run_once(tmp_path)
@@ -92,7 +92,7 @@ def test_variables_of_an_exporter_count_where_it_is_used(
     ],
 )
 def test_the_path_is_added_to_the_base_url(given: str, url: str) -> None:
-    """Once."""
+    """It is added once, and not to a URL that ends with it."""
     assert traces_url(given) == url
 
 

@@ -171,7 +171,7 @@ def test_a_difference_names_its_cause_first(
 
 
 def test_added_and_removed_spans_are_marked() -> None:
-    """With plus and minus."""
+    """A span of one trace only stands with a plus or a minus."""
     short, long = traced([PlannedStep()] * 2).root, traced([PlannedStep()] * 3).root
     assert "+ step 3" in rendered(render(compare(short, long)))
     assert "- step 3" in rendered(render(compare(long, short)))
@@ -287,7 +287,7 @@ def invoke(directory: Path, command: str, *arguments: object) -> Any:
 
 
 def test_list_names_every_trace_newest_first(directory: Path) -> None:
-    """As text and as JSON."""
+    """JSON has a line for each trace, and the text names them too."""
     lines = invoke(directory, "list", "--json").output.splitlines()
     newest, oldest = map(json.loads, lines)
     assert newest["started"] >= oldest["started"]
@@ -335,7 +335,7 @@ def test_explain_and_diff_on_the_command_line(directory: Path) -> None:
 
 
 def test_html_writes_a_file(directory: Path, tmp_path: Path) -> None:
-    """And prints where."""
+    """The command prints where the page lies."""
     out = tmp_path / "run.html"
     result = invoke(directory, "html", "last", "-o", out)
     assert result.output.strip() == str(out)
