@@ -246,7 +246,7 @@ class Agent:
                     "history must hold Messages, such as `result.messages`, "
                     f"got a {type(each).__name__}"
                 )
-        call = running_call()  # inside a tool: whoever gives up on it gives up on this run
+        call = running_call()  # inside a tool: to give up on it is to give up on this run
         return Run(self, question, history, cancel or (call.cancel if call else Event()), on_step)
 
     def _go(self, run: Run) -> RunResult:
@@ -268,7 +268,7 @@ class Agent:
     def _keep(self, question: str, result: RunResult) -> None:
         """Let long-term memory have the conversation; an answer is never lost over it."""
         if self.longterm is not None and result.answer is not None:
-            with suppress(RetrievalError):  # its scope has told whoever watches
+            with suppress(RetrievalError):  # its scope has told the observers
                 self.longterm.keep_conversation(question, result.answer)
 
     def stream(

@@ -1,4 +1,4 @@
-"""One neutral observer: what happens in a run, for whoever watches.
+"""What happens in a run, told to one neutral kind of observer.
 
 Gears open a `scope` around what they do; the observer that `watching` has set for the current
 context is told of its start and its end. Without an observer a scope costs next to nothing.
@@ -230,7 +230,7 @@ Ended = (
 
 
 class Observer(Protocol):
-    """Whoever watches a run. `started` may return anything; `ended` gets it back."""
+    """What watches a run. `started` may return anything; `ended` gets it back."""
 
     def started(self, event: Started) -> Any: ...
 

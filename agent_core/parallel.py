@@ -98,5 +98,5 @@ class _Work(Generic[T]):
         try:
             for number in chain:
                 self._outcomes[number] = self._call(number, self.cancel)
-        except BaseException as error:  # handed on to whoever waits
+        except BaseException as error:  # raised again where the calls are waited for
             self.errors.append(error)

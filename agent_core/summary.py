@@ -141,7 +141,7 @@ class SummaryMemory(WindowMemory):
             budget = current_budget()
             try:
                 reply = self.model.chat(prompt, timeout=budget.seconds_left() if budget else None)
-            except ModelError:  # its own scope has told whoever watches; it is not asked again
+            except ModelError:  # its own scope has told the observers; it is not asked again
                 self._remember(keys[-1], "")
                 memory.end(MemoryEnded(0))
                 return ""

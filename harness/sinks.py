@@ -164,7 +164,7 @@ class _Session(requests.Session):
 
 
 def close_within(seconds: float, *providers: TracerProvider | MeterProvider) -> None:
-    """Send what is left; whoever is not done in time is left behind."""
+    """Send what is left; what is not done in time is left behind."""
     threads = [Thread(target=provider.shutdown, daemon=True) for provider in providers]
     deadline = time.monotonic() + seconds
     for thread in threads:

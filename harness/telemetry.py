@@ -47,7 +47,6 @@ TRACES = Path(".agentrig/traces")
 CLOSING_SECONDS = 2.5
 """A dead or silent collector holds up the end of the process no longer than this."""
 
-
 _SHOWN = 3  # addresses of traces; a suite has many
 
 

@@ -236,7 +236,7 @@ def _work(connection: Connection, at: Any, share: Share[Any]) -> None:
 
     try:
         outcome = share.run(tell)
-    except Exception as error:  # sent as words: its class may be unknown to who reads it
+    except Exception as error:  # sent as words: its class may be unknown where it is read
         outcome = _Raised(f"{type(error).__name__}: {error}")
     with suppress(BrokenPipeError):  # nobody waits for it any more
         connection.send(outcome)

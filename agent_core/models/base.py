@@ -152,7 +152,7 @@ class HttpChat(ABC):
 
     @abstractmethod
     def _options(self, payload: JsonObject) -> Mapping[str, JsonValue]:
-        """The sampling options in a body, for whoever watches."""
+        """The sampling options in a body, for observers."""
 
     @abstractmethod
     def _reader(

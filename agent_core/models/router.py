@@ -114,7 +114,7 @@ class RouterChat:
 def _fits(rule: Rule, messages: Sequence[Message]) -> bool:
     try:
         return rule(messages)
-    except ModelError:  # a model that was to judge; its scope has told whoever watches
+    except ModelError:  # of a model that was to judge; its scope has told the observers
         return False
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agent_core.errors import ConfigError
 from agent_core.messages import Chunk, JsonValue
 
-if TYPE_CHECKING:  # whoever has rows or scores has loaded it
+if TYPE_CHECKING:  # where there are rows or scores, numpy has been loaded
     import numpy as np
     from numpy.typing import NDArray
 

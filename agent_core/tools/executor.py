@@ -164,7 +164,7 @@ class _Call:
             if definition.approve(deepcopy(arguments)):
                 return None
             return ToolFailure("not_approved", "NotApproved", "")
-        except Exception as error:  # whoever cannot be asked has not agreed
+        except Exception as error:  # a question that fails is no consent
             return ToolFailure("not_approved", type(error).__name__, describe_exception(error))
 
     def _run(

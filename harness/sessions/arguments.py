@@ -41,7 +41,7 @@ def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
 
 
 class _Entry(click.Path):
-    """A file or a folder; a link that leads nowhere is one too, for whoever reads it to name."""
+    """A file or a folder; a link that leads nowhere is one too: reading it names it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check that it is there."""

@@ -75,7 +75,7 @@ def decoded_body(headers: Headers, body: bytes) -> tuple[Headers, bytes]:
     encoding = ",".join(header(headers, "content-encoding")).strip().lower()
     if encoding in {"gzip", "x-gzip", "deflate"} and body:
         decoded = _inflate(body)
-        if decoded is None:  # already decoded by whoever recorded it: only the header is stale
+        if decoded is None:  # it was recorded decoded: only the header is stale
             decoded = body
         gone = {"content-encoding", "content-length"}
         return {k: v for k, v in headers.items() if k.lower() not in gone}, decoded

@@ -105,7 +105,7 @@ class Recorder:
             self._watches[request] = watch
 
     def client_left(self, request: requests.PreparedRequest, *, waiting: bool) -> None:
-        """Keep a request as it stands: whoever sent it has read enough, or waited too long."""
+        """Keep a request as it stands: its client has read enough, or waited too long."""
         with self._lock:
             watch = self._watches.get(request)
         if watch is not None and waiting:

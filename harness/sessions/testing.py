@@ -230,7 +230,7 @@ def quoted(text: str) -> str:
 
 
 def _is_ours(path: Path) -> bool:
-    with suppress(SessionError, OSError):  # damaged: whoever serves it says so
+    with suppress(SessionError, OSError):  # damaged: serving it says so
         return load_session(path).session is not None
     return False
 

@@ -110,7 +110,7 @@ def _at_the_limit(run: TraceSpan, reason: str) -> Iterator[str]:
         return
     try:
         limit = json.loads(run.attributes["harness.limits"])[name]
-    except (KeyError, TypeError, ValueError):  # a trace of somebody else
+    except (KeyError, TypeError, ValueError):  # not a trace of ours
         return
     yield f": Limits.{name} is {limit:g}" if isinstance(limit, int | float) else ""
     if reason == "token_limit":
