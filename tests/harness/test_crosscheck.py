@@ -103,6 +103,7 @@ def test_a_true_trace_agrees(recorded: Path) -> None:
         (lie("harness.reply.sha256", "x", call=1), "exchange 3: the text is another one"),
         (lie("harness.reply.tool_calls", 2), "exchange 2: tool calls recorded 1, the span says 2"),
         (lie("harness.attempts", 3), "says 3 attempts and has 2 attempt spans"),
+        (lie("harness.attempts", 1), "says 1 attempts and has 2 attempt spans"),
         (other_arguments, 'exchange 2: arguments of get_weather recorded \'{"city":"北京"}\''),
         (drop_attempt, "exchange 3 has no attempt span"),
         (drop_retry, "says 2 attempts and has 1 attempt span"),

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from opentelemetry.trace import NoOpTracerProvider
 
+from agent_core.events import ModelCallStarted
 from agent_core.messages import Message, RunResult
 from harness import instrument, semconv
 from harness.content import Capture
 from harness.observer import RunObserver
-from harness.run_state import Attributes, PromptHistory
+from harness.run_state import Attributes, LastRequest, PromptHistory
 from tests.harness.agents import Spans, the_trace, weather_agent
 from tests.harness.event_script import PlannedStep, drive
 
@@ -130,6 +131,24 @@ def test_a_prompt_has_one_digest_however_it_grew() -> None:
     assert {each["harness.prompt.messages"] for each in told} == {3}
     assert len({each["harness.prompt.sha256"] for each in told}) == 1
     assert [each.get("harness.prompt.rewritten") for each in told] == [None, None, True]
+
+
+def test_options_that_were_changed_in_place_are_described_anew() -> None:
+    """What goes with a prompt is described once, for as long as it stays the same."""
+    options: dict[str, Any] = {"stop": ["a"]}
+    event = ModelCallStarted("m", "p", "http://h", [], (), options, False, None)
+    asked: list[str] = []
+
+    def describe(event: ModelCallStarted) -> Attributes:
+        asked.append(str(event.options))
+        return {"options": asked[-1]}
+
+    request = LastRequest()
+    for _ in range(2):
+        assert request.described(event, describe) == {"options": "{'stop': ['a']}"}
+    options["stop"].append("b")
+    assert request.described(event, describe) == {"options": "{'stop': ['a', 'b']}"}
+    assert len(asked) == 2
 
 
 def test_unsampled_runs_cost_no_work_and_break_nothing(caplog: pytest.LogCaptureFixture) -> None:

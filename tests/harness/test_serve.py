@@ -291,6 +291,8 @@ def test_pace_follows_the_recording(tmp_path: Path) -> None:
     ours = Take(exchange=0, sizes=[len(pieces[0]) - 1, 1 + len(pieces[1]) + len(pieces[2])],
                 times=[0.5, 2.0])  # fmt: skip
     assert moments(pieces, ours) == [2.0, 2.0, 2.0]
+    odd = [each.replace(b".250Z", b".250").replace(b".500Z", b" o'clock") for each in pieces]
+    assert moments(odd, Take(exchange=0)) == pytest.approx([0.15, 0.15, 0.15])
     with pytest.raises(ValueError, match="pace must be from 0"):
         serve([path], pace=2)
 

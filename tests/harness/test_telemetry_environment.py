@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent_core.errors import ConfigError
-from harness.otel_env import jaeger_page, traces_url
+from harness.otel_env import export_timeout, jaeger_page, resource_of_process, traces_url
+from harness.sinks import OTLP_TIMEOUT
 from tests.harness.otlp_receiver import otlp_receiver
 from tests.harness.telemetry_support import DEAD, pairs, run_once
 
@@ -81,6 +82,35 @@ def test_variables_of_an_exporter_count_where_it_is_used(
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
     with pytest.raises(ConfigError, match=f"{variable} expects .*{value}"):
         run_once(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("", OTLP_TIMEOUT), ("0.5", 0.5), ("100000", OTLP_TIMEOUT), ("0", 0.1)]
+)
+def test_an_export_takes_as_long_as_it_may(said: str, seconds: float) -> None:
+    """As the variables say, and no longer than an exit may be held up."""
+    assert export_timeout({"OTEL_EXPORTER_OTLP_TIMEOUT": said}) == seconds
+    own = {"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": said, "OTEL_EXPORTER_OTLP_TIMEOUT": "0.7"}
+    assert export_timeout(own) == (seconds if said else 0.7)
+
+
+@pytest.mark.parametrize(
+    ("head", "commit"),
+    [("ref: refs/heads/topic\n", "a" * 40), ("b" * 40 + "\n", "b" * 40), (None, None)],
+    ids=["branch", "detached", "damaged"],
+)
+def test_a_trace_names_the_commit_that_is_checked_out(
+    head: str | None, commit: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read from the files of git, above the current directory too."""
+    branch = tmp_path / ".git" / "refs" / "heads" / "topic"
+    branch.parent.mkdir(parents=True)
+    branch.write_text("a" * 40 + "\n", encoding="utf-8")
+    if head is not None:
+        (tmp_path / ".git" / "HEAD").write_text(head, encoding="utf-8")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert resource_of_process().attributes.get("vcs.ref.head.revision") == commit
 
 
 @pytest.mark.parametrize(

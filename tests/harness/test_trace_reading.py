@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from agent_core.errors import ServerError
+from agent_core.events import AttemptEnded
 from agent_core.limits import StopReason
 from agent_core.messages import Coercion, FormatError, Ignored, Repair, ToolFailure
 from harness.cli import main
@@ -141,8 +142,9 @@ def test_the_same_run_twice_does_not_differ() -> None:
 
 
 def test_the_order_of_siblings_is_no_difference() -> None:
-    """Parallel tools end in any order."""
-    first, second = traced(RICH).root, traced(RICH).root
+    """Parallel tools end in any order; of those with one name the most alike belong together."""
+    twice = PlannedStep(attempts=(AttemptEnded(503, 9, "503", "http_503"), AttemptEnded(200, 500)))
+    first, second = traced([*RICH, twice]).root, traced([*RICH, twice]).root
     for span in second.walk():
         span.children.reverse()
     assert compare(first, second).same
@@ -157,6 +159,11 @@ def test_the_order_of_siblings_is_no_difference() -> None:
         ({"at": {"observation": "Rain"}}, "execute_tool get_weather", "harness.observation"),
         ({"at": {"arguments": {"city": "x"}}}, "execute_tool get_weather", "harness.arguments"),
         ({"at": {"repairs": (Repair("fence", "1", "", ""),)}}, "parse", "fence@1"),
+        (
+            {"at": {"failure": ToolFailure("exception", "ValueError", "no")}},
+            "execute_tool get_weather",
+            "no error → failed",
+        ),
     ],
 )
 def test_a_difference_names_its_cause_first(
