@@ -22,3 +22,13 @@ for name in (
     *("COLUMNS", "LINES", "PYTEST_ADDOPTS", "PYTEST_THEME", "TTY_INTERACTIVE"),
 ):
     os.environ.pop(name, None)
+
+# Coverage is measured where the tests run. In the processes that they start it takes as much time
+# again, shows next to nothing more, and those that are killed leave damaged data.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores, for many tests wait; each worker imports all tests."""
+    return min(8, (os.cpu_count() or 1) + 1)
