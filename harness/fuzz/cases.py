@@ -74,6 +74,7 @@ def example_of(case: Case) -> Example:
         else case.get("expect_any", [])
     )
     text, protocol = case["text"], case.get("protocol")
+    clean = case.get("kind") == "round_trip"  # what was found is that it was refused
     return Example(
         text=text,
         tools=_tools(case["tools"]),
@@ -81,7 +82,8 @@ def example_of(case: Case) -> Example:
         finish_reason=case.get("finish_reason"),
         native=case.get("native"),
         accept=tuple(_whole(each, text) for each in accept),
-        labels=(str(case.get("category", case.get("kind", "case"))),),
+        labels=("clean",) if clean else (str(case.get("category", case.get("kind", "case"))),),
+        recoverable=clean,
     )
 
 
@@ -104,7 +106,8 @@ def _tools(given: Any) -> Tools:
 def check_case(target: Target, case: Case) -> list[Fault]:
     """What a target gets wrong about a case; nothing when it reads it right or refuses it.
 
-    A case that killed a process is read in a process of its own.
+    A clean reply (kind `round_trip`) has to be read. A case that killed a process is read in a
+    process of its own.
     """
     if case.get("kind") == "killed":
         result = run(CasesCampaign, (target.name, [{**case, "kind": "again"}]), 1, shrink=False)

@@ -85,7 +85,8 @@ class ParserCampaign:
         if _length(smallest) >= _length(example):
             return finding
         fault = self._fault(finding.kind, smallest)
-        assert fault is not None
+        if fault is None:  # a target that reads the same reply in two ways
+            return finding
         return Finding(
             fault.kind, finding.label, finding.index, case_of(smallest, fault), fault.detail
         )
@@ -106,10 +107,10 @@ class ParserCampaign:
     def _found(self, kind: str, plan: Plan, label: str) -> Iterator[Example]:
         """The simplest example of a plan that shows the fault, if Hypothesis finds one."""
         from hypothesis import HealthCheck, find, settings, strategies  # noqa: PLC0415 - 0.3 s
-        from hypothesis.errors import NoSuchExample  # noqa: PLC0415
+        from hypothesis.errors import Flaky, NoSuchExample  # noqa: PLC0415
 
         tries = count()
-        with suppress(NoSuchExample):
+        with suppress(NoSuchExample, Flaky):  # flaky: the target depends on what it read before
             yield find(
                 strategies.randoms(use_true_random=False).map(lambda rng: plan.draw(rng, label)),
                 lambda each: next(tries) < _TRIES and self._fault(kind, each) is not None,

@@ -159,7 +159,7 @@ CASES = read_cases(Path(__file__).with_name("findings.jsonl"))
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_reply(case):
-    """The target reads the reply right, or refuses it."""
+    """The target reads the reply right, or refuses it; a clean one it has to read."""
     assert check_case(TARGET, case) == []
 '''
 

@@ -20,6 +20,17 @@ def raising(text: str, tools: Mapping[str, Any]) -> Outcome:
     raise KeyError(text[:5])
 
 
+_read: list[str] = []
+
+
+def forgetful(text: str, tools: Mapping[str, Any]) -> Outcome:
+    """A target that depends on how much it has read before."""
+    _read.append(text)
+    if len(_read) % 3 == 0:
+        raise KeyError(len(_read))
+    return ERROR
+
+
 declared = Target(raising, raises=(KeyError,))
 
 

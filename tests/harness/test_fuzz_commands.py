@@ -78,6 +78,29 @@ def test_findings_are_saved_as_cases_and_as_a_test(tmp_path: Path) -> None:
     assert check_case(load_target("tests.harness.fuzz_targets:parse"), cases[0]) == []
 
 
+def test_a_clean_reply_that_was_refused_is_found_again(tmp_path: Path) -> None:
+    """Of every other reply a refusal is right."""
+    code, _ = run(
+        "parser", "--target", "tests.harness.fuzz_targets:parse", "--examples", "200",
+        "--workers", "1", "--save", str(tmp_path),
+    )  # fmt: skip
+    assert code == 1
+    cases = read_cases(tmp_path / "findings.jsonl")
+    assert {each["kind"] for each in cases} == {"round_trip"}
+    for target, kinds in (("parse", ["round_trip"]), ("raising", ["crash"])):
+        faults = check_case(load_target(f"tests.harness.fuzz_targets:{target}"), cases[0])
+        assert [each.kind for each in faults] == kinds
+    assert check_case(load_target("harness.fuzz.targets:ours"), cases[0]) == []
+
+
+def test_a_target_that_depends_on_what_it_read_before_is_reported_all_the_same() -> None:
+    """Its findings cannot be made smaller."""
+    code, output = run("parser", "--target", "tests.harness.fuzz_targets:forgetful", "--examples",
+                       "60", "--workers", "1")  # fmt: skip
+    assert code == 1
+    assert "crash ×" in output
+
+
 def test_what_is_not_saved_is_said(tmp_path: Path) -> None:
     """Of many findings the smallest are kept, and how many that are."""
     spec = "tests.harness.fuzz_targets:raising"
