@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 import click
 
 from agent_core.errors import ConfigError, ConnectionFailed
+from harness.options import FAILED, UNREACHABLE, json_option, leave
 from harness.output import echo_json, safe_text
 from harness.redact import redactor
-from harness.sessions.arguments import FAILED, UNREACHABLE, exit_codes, json_option, leave
+from harness.sessions.arguments import exit_codes
 from harness.sessions.format import Api, ModelSource
 
 State: TypeAlias = Literal["ok", "note", "wrong", "unreachable"]

@@ -20,9 +20,9 @@ from harness.bench.plot import as_svg
 from harness.bench.questions import Question, load_questions
 from harness.bench.retrieval import Result, as_json, measure, tune
 from harness.bench.setups import embedder_named
+from harness.options import UNREACHABLE
 from harness.output import echo_json, uncut, write_output
 
-_UNREACHABLE = 3
 _FILE = click.Path(exists=True, path_type=Path)
 
 
@@ -146,7 +146,7 @@ def retrieval_command(
         tunings = _tuned(setups, documents, labelled, embedder) if labels else {}
     except ConnectionFailed as error:
         click.echo(f"Error: {error}", err=True)
-        raise SystemExit(_UNREACHABLE) from None
+        raise SystemExit(UNREACHABLE) from None
     except AgentError as error:
         raise click.UsageError(str(error)) from None
     if plot is not None:

@@ -17,19 +17,19 @@ from harness.faults.page import page
 from harness.faults.report import SweepReport
 from harness.faults.show import show_sweep, sweep_annotations
 from harness.faults.sweep import Plan, sweep
-from harness.output import echo_json, write_output
-from harness.sessions.arguments import (
+from harness.options import (
     FAILED,
     INTERRUPTED,
     allow_option,
     annotations_option,
-    exit_codes,
     json_option,
     leave,
     left_out,
     paths_argument,
     workers_options,
 )
+from harness.output import echo_json, write_output
+from harness.sessions.arguments import exit_codes
 from harness.sessions.discovery import names_no_agent
 from harness.sessions.show import console
 from harness.sessions.suite import session_files

@@ -26,15 +26,8 @@ from harness.fuzz.parser import COLUMNS, ParserCampaign
 from harness.fuzz.pool import Campaign, Result, run
 from harness.fuzz.report import as_json, save, show
 from harness.fuzz.targets import TargetError, load_target
+from harness.options import FAILED, INTERRUPTED, UNREACHABLE, USAGE, left_out, workers_options
 from harness.output import echo_json
-from harness.sessions.arguments import (
-    FAILED,
-    INTERRUPTED,
-    UNREACHABLE,
-    USAGE,
-    left_out,
-    workers_options,
-)
 from harness.workers import NoCluster, WorkError
 
 Command = Callable[..., Any]

@@ -15,14 +15,9 @@ from rich.text import Text
 
 from harness.minimize.output import write
 from harness.minimize.shrink import SECONDS, Minimized, minimize
+from harness.options import INTERRUPTED, allow_option, json_option, leave
 from harness.output import echo_json, safe_line
-from harness.sessions.arguments import (
-    INTERRUPTED,
-    allow_option,
-    exit_codes,
-    json_option,
-    leave,
-)
+from harness.sessions.arguments import exit_codes
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import SessionError
 from harness.sessions.format import SessionFile

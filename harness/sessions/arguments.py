@@ -1,14 +1,14 @@
-"""What the commands about sessions share: options, what they mean, and exit codes."""
+"""What the commands about sessions share: options, what they mean, and errors in words."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import reduce, wraps
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 from pydantic import ValidationError
@@ -17,6 +17,7 @@ from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.messages import JsonObject
 from harness import semconv
 from harness.files import in_words
+from harness.options import FAILED, INTERRUPTED, UNREACHABLE, USAGE, Command, leave, together
 from harness.output import naming, safe_text
 from harness.redact import register_environment
 from harness.sessions.errors import NotReplaced, SessionError
@@ -29,36 +30,9 @@ if TYPE_CHECKING:
     from harness.content import ContentMode
     from harness.telemetry import Watch
 
-FAILED, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
-
 _TYPED = click.core.ParameterSource.COMMANDLINE
 
-Command = Callable[..., Any]
-
-
-def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    return lambda command: reduce(lambda done, each: each(done), reversed(decorators), command)
-
-
-class _Entry(click.Path):
-    """A file or a folder; a link that leads nowhere is one too: reading it names it."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Check that it is there."""
-        if os.path.islink(value):  # noqa: PTH114 - `value` may be any kind of path
-            return Path(value)
-        return super().convert(value, param, ctx)
-
-
-paths_argument = click.argument(
-    "paths", nargs=-1, required=True, type=_Entry(exists=True, path_type=Path)
-)
-annotations_option = click.option(
-    "--annotations", "annotate", type=click.Choice(["github"]),
-    help="Print what is wrong as annotations of a GitHub workflow too.",
-)  # fmt: skip
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-model_options = _options(
+model_options = together(
     click.option("--model", help="The model, e.g. qwen2.5-coder:1.5b."),
     click.option("--api", type=click.Choice(["ollama", "openai"]), default="ollama",
                  show_default=True, help="Which API the server speaks."),
@@ -69,7 +43,7 @@ model_options = _options(
     click.option("--param", "parameters", multiple=True, metavar="KEY=VALUE",
                  help="A parameter of the factory, e.g. --param language=zh."),
 )  # fmt: skip
-_trace_options = _options(
+_trace_options = together(
     click.option("--otlp", metavar="URL",
                  help="Send traces to a collector, e.g. http://localhost:4318."),
     click.option("--content", type=click.Choice(["none", "truncated", "full"]),
@@ -77,17 +51,6 @@ _trace_options = _options(
     click.option("--log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Append log records to this file, one JSON object a line."),
     click.option("--require-export", is_flag=True, help="Fail if a span was lost."),
-)  # fmt: skip
-allow_option = click.option(
-    "--allow", multiple=True, metavar="MODULE",
-    help="A module or package whose factories a session file may name; may be repeated.",
-)  # fmt: skip
-
-workers_options = _options(
-    click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1,
-                 show_default="one per core", help="Processes on this machine."),
-    click.option("--dask", metavar="ADDRESS",
-                 help="Have it done by the workers of this Dask scheduler instead."),
 )  # fmt: skip
 
 
@@ -193,17 +156,6 @@ def _pairs(texts: Sequence[str]) -> JsonObject:
         except ValueError:
             pairs[key] = value
     return pairs
-
-
-def leave(code: int) -> NoReturn:
-    """End the command with this exit code."""
-    raise click.exceptions.Exit(code)
-
-
-def left_out(path: Path, why: Exception | str) -> None:
-    """Name a file that is left out, and say why."""
-    words = str(why) if str(path) in str(why) else f"{path}: {why}"
-    click.echo(f"left out: {safe_text(words)}", err=True)
 
 
 def code_of(failure: BaseException | None) -> int:

@@ -19,13 +19,12 @@ from agent_core.clock import SystemClock
 from agent_core.messages import RunResult
 from agent_core.models.http import new_session
 from harness.envfile import env_file_option
+from harness.options import json_option, leave
 from harness.output import echo_json, safe_text
 from harness.sessions.arguments import (
     Tracing,
     code_of,
     exit_codes,
-    json_option,
-    leave,
     model_options,
     no_text,
     plan_from,

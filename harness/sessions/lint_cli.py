@@ -9,17 +9,11 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from harness.options import FAILED, annotations_option, json_option, leave, paths_argument
 from harness.output import echo_json, safe_text
 from harness.plain import counted
 from harness.sessions import github
-from harness.sessions.arguments import (
-    FAILED,
-    annotations_option,
-    exit_codes,
-    json_option,
-    leave,
-    paths_argument,
-)
+from harness.sessions.arguments import exit_codes
 from harness.sessions.lint import Finding, Level, fix, lint, lone_journals
 from harness.sessions.show import console
 from harness.sessions.suite import session_files

@@ -18,22 +18,11 @@ from rich.progress import track
 from agent_core.clock import SystemClock
 from agent_core.messages import JsonObject
 from harness.files import is_replaceable
+from harness.options import FAILED, USAGE, annotations_option, json_option, leave, paths_argument
 from harness.output import echo_json, naming, safe_line, safe_text, write_output
 from harness.sessions import github
 from harness.sessions.accept import accept
-from harness.sessions.arguments import (
-    FAILED,
-    USAGE,
-    Tracing,
-    annotations_option,
-    code_of,
-    exit_codes,
-    json_option,
-    leave,
-    paths_argument,
-    trace_options,
-    traced,
-)
+from harness.sessions.arguments import Tracing, code_of, exit_codes, trace_options, traced
 from harness.sessions.borders import BORDERS
 from harness.sessions.cassette import load_session
 from harness.sessions.errors import NotReplaced, SessionError

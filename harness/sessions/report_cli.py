@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from harness.options import FAILED, json_option, leave
 from harness.output import echo_json, safe_line, safe_text, write_output
-from harness.sessions.arguments import FAILED, exit_codes, json_option, leave
+from harness.sessions.arguments import exit_codes
 from harness.sessions.report import SuiteReport, merged, read_report
 from harness.sessions.report_page import report_page
 from harness.sessions.session_report import summary

@@ -12,16 +12,10 @@ from typing import Any
 
 import click
 
+from harness.options import FAILED, json_option, leave, left_out, paths_argument
 from harness.output import echo_json, safe_text
 from harness.plain import counted
-from harness.sessions.arguments import (
-    FAILED,
-    exit_codes,
-    json_option,
-    leave,
-    left_out,
-    paths_argument,
-)
+from harness.sessions.arguments import exit_codes
 from harness.sessions.borders import BORDERS
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.serve import serve

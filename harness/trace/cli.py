@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from harness.options import allow_option
 from harness.otel_env import traces_url
 from harness.otlp_json import trace_files
 from harness.output import echo_json, write_output
 from harness.plain import counted, one_line
-from harness.sessions.arguments import allow_option
 from harness.sessions.errors import SessionError
 from harness.telemetry import TRACES
 from harness.trace.diff import causes, compare, render
