@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from qdrant_client import QdrantClient
 
 from agent_core.errors import ConfigError, RetrievalError
 from agent_core.rag import DenseRetriever
@@ -52,6 +51,8 @@ def test_filters_take_metadata_and_sources() -> None:
 
 def test_a_collection_of_another_model_is_refused() -> None:
     """Of another size or another name."""
+    from qdrant_client import QdrantClient  # slow: not by every process that collects this file
+
     client = QdrantClient(":memory:")
     QdrantRetriever(LetterEmbedder(), "docs", client=client).add(DOCS)
     QdrantRetriever(LetterEmbedder(), "docs", client=client)
