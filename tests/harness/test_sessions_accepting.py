@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,18 @@ def test_a_session_of_ours_is_accepted_by_its_replay(tmp_path: Path) -> None:
     three_steps(tmp_path / "ours.yaml")
     with pytest.raises(SessionError, match=r"agentrig replay .*ours.yaml --accept CAUSE"):
         AcceptingServer(tmp_path / "ours.yaml")
+
+
+def test_headers_stay_those_of_the_recording(theirs: Path) -> None:
+    """What came through the proxy had them; only the length is that of the new body."""
+    file = load_session(theirs)
+    headers = {"content-length": ["1"], "user-agent": ["theirs/1"]}
+    exchanges = tuple(
+        replace(each, request=replace(each.request, headers=headers)) for each in file.exchanges
+    )
+    text = render_session(SessionFile(None, exchanges, traffic=file.traffic))
+    theirs.write_text(text, encoding="utf-8")
+    assert accepting(theirs, FIRST, SECOND).accept(CLOCK) == ("system text",)
+    for each in load_session(theirs).exchanges:
+        length = str(len(each.request.body))
+        assert each.request.headers == {"content-length": [length], "user-agent": ["theirs/1"]}

@@ -128,19 +128,43 @@ def _hasty(model: Any, *, http: requests.Session, **how: Any) -> Agent:
     return assistant(model, **how)
 
 
-class _Optimist(FunctionCallExecutor):
+class _Executing(FunctionCallExecutor):
+    """An executor with a habit."""
+
+    def replace(self, **changes: Any) -> _Executing:
+        return type(self)(self.definitions.values(), **{"runner": self.runner, **changes})
+
+
+class _Optimist(_Executing):
     """Takes every call for a success."""
 
     def execute(self, action: Action, **how: Any) -> Observation:
         return replace(super().execute(action, **how), ok=True, error=None)
 
-    def replace(self, **changes: Any) -> _Optimist:
-        return _Optimist(self.definitions.values(), **{"runner": self.runner, **changes})
+
+class _Insistent(_Executing):
+    """Runs a tool that failed once more."""
+
+    def execute(self, action: Action, **how: Any) -> Observation:
+        seen = super().execute(action, **how)
+        return seen if seen.ok else super().execute(action, **how)
 
 
-def _optimist(model: Any, **how: Any) -> Agent:
-    agent = assistant(model, **how)
-    return agent.replace(executor=_Optimist(agent.executor.definitions.values()))
+class _Wordy(_Executing):
+    """Tells at length that a result was cut."""
+
+    def execute(self, action: Action, **how: Any) -> Observation:
+        seen = super().execute(action, **how)
+        more = "" if seen.truncated_from is None else " (there was more of it)"
+        return replace(seen, text=seen.text + more)
+
+
+def _with_executor(executor: type[_Executing]) -> Factory:
+    def factory(model: Any, **how: Any) -> Agent:
+        agent = assistant(model, **how)
+        return agent.replace(executor=executor(agent.executor.definitions.values()))
+
+    return factory
 
 
 class _Satisfied(_Other):
@@ -165,7 +189,9 @@ class _Satisfied(_Other):
         (_forgetful, "unknown-tool", "untold"),
         (lambda model, **how: assistant(_Stubborn(model), **how), "404", "hang"),
         (_talkative, "500-stays", "leaked secret"),
-        (_optimist, "tool-exception", "swallowed"),
+        (_with_executor(_Optimist), "tool-exception", "swallowed"),
+        (_with_executor(_Insistent), "tool-exception", "wrong action"),
+        (_with_executor(_Wordy), "tool-huge", "flood"),
         (_hasty, "429", "impatient"),
         (lambda model, **how: assistant(_Satisfied(model), **how), "timeout", "half reply"),
     ],
