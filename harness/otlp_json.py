@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, format_span_id, format_trace_id
 
 from harness.files import open_binary, write_all
+from harness.trace.spans import trace_files
 
 KEPT_FILES = 50
 """Trace files in a directory; older ones are removed when a new one is begun."""
@@ -58,11 +59,6 @@ class FileExporter(SpanExporter):
             now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
             self._pid, self.path = pid, self._directory / f"{now}-{pid}.jsonl"
         return self.path
-
-
-def trace_files(directory: Path) -> list[Path]:
-    """The trace files of a directory, oldest first (their names begin with the time)."""
-    return sorted(directory.glob("*.jsonl")) if directory.is_dir() else []
 
 
 def prune(directory: Path, keep: int) -> None:

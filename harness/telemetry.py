@@ -36,13 +36,10 @@ from harness.redact import register_environment
 from harness.sinks import Delivery, LostReasons, Sink, close_within, otlp_sink
 from harness.trace.console import ConsoleExporter
 from harness.trace.last_good import last_good_runs
-from harness.trace.spans import Trace, traces
+from harness.trace.spans import TRACES, Trace, traces
 
 if TYPE_CHECKING:
     from agent_core.agent import Agent
-
-TRACES = Path(".agentrig/traces")
-"""Where the command line keeps traces, under the current directory."""
 
 CLOSING_SECONDS = 2.5
 """A dead or silent collector holds up the end of the process no longer than this."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,20 +10,15 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from harness.options import allow_option
-from harness.otel_env import traces_url
-from harness.otlp_json import trace_files
+from harness.options import FAILED, UNREACHABLE, USAGE, allow_option, leave
 from harness.output import echo_json, write_output
 from harness.plain import counted, one_line
 from harness.sessions.errors import SessionError
-from harness.telemetry import TRACES
 from harness.trace.diff import causes, compare, render
 from harness.trace.explain import explain
 from harness.trace.findings import findings
 from harness.trace.html import page
-from harness.trace.replayed import add_texts, is_session, replayed
-from harness.trace.send import send_file
-from harness.trace.spans import Trace, TraceFileError, read_traces
+from harness.trace.spans import TRACES, Trace, TraceFileError, read_traces, trace_files
 from harness.trace.tree import print_trace
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -136,7 +130,7 @@ def diff_command(before: str, after: str, directory: Path, allow: tuple[str, ...
         console.print(one_line(line), markup=False)
     console.print(render(difference))
     if not difference.same:
-        sys.exit(1)
+        leave(FAILED)
 
 
 @trace_command.command("html")
@@ -164,6 +158,8 @@ def html_command(
     """
     trace = _named(name, directory, allow)
     if session is not None:
+        from harness.trace.replayed import add_texts  # noqa: PLC0415 - OpenTelemetry is slow to load
+
         with _readable():
             add_texts(trace, session, allow=allow)
     output = output or Path(f"trace-{trace.trace_id[:8]}.html")
@@ -185,6 +181,9 @@ def send_command(names: tuple[str, ...], directory: Path, otlp: str) -> None:
       agentrig trace send last --otlp http://localhost:4318
       agentrig trace send .agentrig/traces/*.jsonl --otlp http://localhost:4318
     """
+    from harness.otel_env import traces_url  # noqa: PLC0415 - OpenTelemetry is slow to load
+    from harness.trace.send import send_file  # noqa: PLC0415
+
     try:
         url = traces_url(otlp)
     except ValueError as error:
@@ -202,7 +201,7 @@ def send_command(names: tuple[str, ...], directory: Path, otlp: str) -> None:
         words = f"{file}: {counted(delivery.exported, 'span')} to {delivery.target}{why}"
         click.echo(one_line(words))
     if lost or unread:
-        sys.exit(3 if lost else 2)
+        leave(UNREACHABLE if lost else USAGE)
 
 
 _COLUMNS = ("trace_id", "started", "agent", "stop_reason", "steps", "ms")
@@ -241,7 +240,7 @@ def _no_traces(directory: Path) -> str:
 
 
 class _Unreadable(click.ClickException):
-    exit_code = 2
+    exit_code = USAGE
 
 
 @contextmanager
@@ -267,7 +266,7 @@ def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:
     path = Path(name)
     if path.is_file():
         with _readable():
-            return (replayed(path, allow=allow) if is_session(path) else read_traces(path))[-1]
+            return (_replayed(path, allow) if _is_session(path) else read_traces(path))[-1]
     found = _all_traces(directory)
     if not found:
         raise click.UsageError(f"{_no_traces(directory)}, or name a file")
@@ -282,3 +281,15 @@ def _named(name: str, directory: Path, allow: Sequence[str] = ()) -> Trace:
         what = "several traces begin with it" if matching else "no trace begins with it"
         raise click.UsageError(f"{name!r} is no file, and as an id {what}")
     return matching[0]
+
+
+def _is_session(path: Path) -> bool:
+    """Whether a file begins like a session file."""
+    with path.open("rb") as file:
+        return file.read(64).removeprefix(b"\xef\xbb\xbf").startswith(b"session:")
+
+
+def _replayed(path: Path, allow: Sequence[str]) -> list[Trace]:
+    from harness.trace.replayed import replayed  # noqa: PLC0415 - OpenTelemetry is slow to load
+
+    return replayed(path, allow=allow)

@@ -11,8 +11,7 @@ from typing import Any
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from harness import semconv
-from harness.otlp_json import trace_files
-from harness.trace.spans import TraceFileError, TraceSpan, read_traces
+from harness.trace.spans import TraceFileError, TraceSpan, read_traces, trace_files
 
 SEARCHED_FILES = 5
 

@@ -18,12 +18,6 @@ _DIGESTS = (
 )  # fmt: skip
 
 
-def is_session(path: Path) -> bool:
-    """Whether a file begins like a session file."""
-    with path.open("rb") as file:
-        return file.read(64).removeprefix(b"\xef\xbb\xbf").startswith(b"session:")
-
-
 def replayed(path: Path, *, allow: Sequence[str] = ()) -> list[Trace]:
     """The traces of a session's turns, with all texts.
 

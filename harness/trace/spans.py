@@ -10,6 +10,9 @@ from typing import Any
 
 from agent_core.errors import AgentError
 
+TRACES = Path(".agentrig/traces")
+"""Where the command line keeps traces, under the current directory."""
+
 STATUS_ERROR = 2
 
 
@@ -85,6 +88,11 @@ class Trace:
     def spans(self) -> list[TraceSpan]:
         """All spans, depth first."""
         return [span for root in self.roots for span in root.walk()]
+
+
+def trace_files(directory: Path) -> list[Path]:
+    """The trace files of a directory, oldest first (their names begin with the time)."""
+    return sorted(directory.glob("*.jsonl")) if directory.is_dir() else []
 
 
 def read_traces(path: Path) -> list[Trace]:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.otlp_json import trace_files
-from harness.trace.spans import read_traces
+from harness.trace.spans import read_traces, trace_files
 from tests.harness.otlp_receiver import otlp_receiver
 from tests.harness.telemetry_support import DEAD, SPANS, run_once
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.otlp_json import trace_files
-from harness.trace.spans import TraceFileError, read_traces
+from harness.trace.spans import TraceFileError, read_traces, trace_files
 from tests.harness.command_line import agentrig
 from tests.harness.otlp_receiver import otlp_receiver
 from tests.harness.telemetry_support import DEAD, SPANS, run_once

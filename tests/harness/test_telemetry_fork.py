@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.otlp_json import trace_files
+from harness.trace.spans import trace_files
 from tests.harness.otlp_receiver import Receiver, otlp_receiver
 
 ROOT = Path(__file__).parents[2]

@@ -24,9 +24,8 @@ import requests
 from agent_core import events
 from agent_core.messages import Coercion, Repair
 from harness import telemetry
-from harness.otlp_json import trace_files
 from harness.trace.findings import findings
-from harness.trace.spans import Trace, traces
+from harness.trace.spans import Trace, trace_files, traces
 from tests.harness.event_script import PlannedStep, drive
 
 PLANS = [
