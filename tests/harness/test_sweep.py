@@ -127,6 +127,20 @@ def test_request_for_a_summary_comes_before_the_next_step() -> None:
     assert judgement.verdict == "recovered"
 
 
+def test_a_recording_without_an_answer_is_never_recovered(tmp_path: Path) -> None:
+    """It ends as it was recorded, which is a clean stop and no answer."""
+
+    def hurried(model: Any, **how: Any) -> Agent:
+        return assistant(model, **how, max_steps=1)
+
+    path = tmp_path / "stopped.yaml"
+    record_scripted(path, ollama_reply(WEATHER), factory=hurried)
+    rehearsal = rehearsal_of(path, hurried)
+    judgement = verdict(rehearsal, "429")
+    rehearsal.close()
+    assert (judgement.verdict, judgement.detail) == ("clean stop", "max_steps")
+
+
 def test_session_that_does_not_replay_is_not_swept(recorded: Path) -> None:
     """An agent that gives up earlier would be blamed for faults that are none."""
     with pytest.raises(NotSwept, match="does not replay"):
