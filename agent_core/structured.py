@@ -53,6 +53,10 @@ _AGAIN: dict[Language, str] = {
     "en": "That does not fit: {problems}\nWrite the corrected JSON, and nothing else.",
     "zh": "不符合要求：{problems}\n请只写改正后的 JSON。",
 }
+_AMBIGUOUS: dict[Language, str] = {
+    "en": "expected one JSON value, the answer itself: no example and no choice",
+    "zh": "只应有一个 JSON 值，即答案本身：不要写示例，也不要写几个供选择",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,6 @@ class Data:
 
     value: JsonValue
     repairs: tuple[Repair, ...] = ()
-
-
-_AMBIGUOUS: dict[Language, str] = {
-    "en": "expected one JSON value, the answer itself: no example and no choice",
-    "zh": "只应有一个 JSON 值，即答案本身：不要写示例，也不要写几个供选择",
-}
 
 
 class AnswerSchema:
