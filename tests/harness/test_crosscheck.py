@@ -16,6 +16,7 @@ from harness import semconv
 from harness.cli import main
 from harness.sessions.cassette import load_session
 from harness.sessions.crosscheck import cross_check
+from harness.sessions.format import SessionFile, Take
 from harness.sessions.replay import replay
 from harness.sessions.trajectory import miscounts
 from harness.trace.replayed import replayed
@@ -91,6 +92,21 @@ def test_a_true_trace_agrees(recorded: Path) -> None:
     for span in calls(trace):
         del span.attributes[semconv.OUTPUT_MESSAGES]
     assert cross_check(load_session(recorded), [trace]) == []
+
+
+def test_what_was_asked_before_the_run_needs_no_attempt(recorded: Path) -> None:
+    """An index may be built before a run; its exchanges belong to no span."""
+    file = load_session(recorded)
+    assert file.session is not None
+    url = file.exchanges[0].request.url.replace("/api/chat", "/api/embed")
+    embedding = replace(
+        file.exchanges[0], request=replace(file.exchanges[0].request, url=url, body=b"{}")
+    )
+    takes = [Take(exchange=len(file.exchanges)), *file.session.takes]
+    session = file.session.model_copy(update={"takes": takes})
+    longer = SessionFile(session, (*file.exchanges, embedding))
+    (trace,) = replayed(recorded)
+    assert cross_check(longer, [trace]) == []
 
 
 @pytest.mark.parametrize(
