@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import requests
 from opentelemetry.sdk.resources import Resource
 
 from agent_core.errors import ConfigError
+from agent_core.models.address import is_loopback
 from harness.content import name
 from harness.redact import redactor
 from harness.sinks import OTLP_TIMEOUT
@@ -136,7 +138,9 @@ def meter_provider(environ: Mapping[str, str]) -> MeterProvider | None:
     from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
 
-    exporter = OTLPMetricExporter(timeout=export_timeout(environ, "_METRICS"))
+    session = requests.Session()
+    session.trust_env = not is_loopback(urlsplit(environ[variable]).hostname or "")  # no proxy
+    exporter = OTLPMetricExporter(timeout=export_timeout(environ, "_METRICS"), session=session)
     reader = PeriodicExportingMetricReader(exporter)
     return MeterProvider([reader], resource_of_process(), shutdown_on_exit=False)
 

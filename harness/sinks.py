@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiprocessing.util import Finalize, register_after_fork
 from threading import Lock, Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from opentelemetry.context import Context
@@ -25,6 +26,7 @@ from opentelemetry.sdk.trace.export import (
 )
 from requests.adapters import HTTPAdapter
 
+from agent_core.models.address import is_loopback
 from harness import semconv
 from harness.content import name
 from harness.forks import in_child
@@ -140,6 +142,7 @@ def otlp_sink(endpoint: str | None, *, with_content: bool, timeout: float) -> Si
         compression=None if endpoint is None else Compression.Gzip,
     )
     target = endpoint or exporter._endpoint  # resolved from the environment there
+    session.trust_env = not is_loopback(urlsplit(target).hostname or "")  # no proxy on the way
     sink = Sink(name(target), exporter, with_content=with_content, batch=True)
 
     def read_refusals(response: requests.Response, *_args: Any, **_more: Any) -> None:

@@ -23,6 +23,11 @@ for name in (
 ):
     os.environ.pop(name, None)
 
+# Where this machine's own collector and models are, and how it traces, is no business of a test.
+for name in [*os.environ]:
+    if name.startswith(("OTEL_", "OLLAMA_", "OPENAI_")):
+        del os.environ[name]
+
 # Coverage is measured where the tests run. In the processes that they start it takes as much time
 # again, shows next to nothing more, and those that are killed leave damaged data.
 if "PYTEST_XDIST_WORKER" in os.environ:

@@ -33,6 +33,20 @@ def test_the_environment_names_the_collector(
     assert resource["deployment.environment.name"] == "test"
 
 
+def test_no_proxy_is_asked_on_the_way_to_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for models: spans and metrics for a loopback address go there, whatever is in the way."""
+    for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(variable, DEAD)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", receiver.url + "/v1/metrics")
+        run_once(tmp_path, otlp=receiver.url)
+        assert {each.path for each in receiver.received} == {"/v1/traces", "/v1/metrics"}
+
+
 def test_none_turns_the_collector_of_the_environment_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
