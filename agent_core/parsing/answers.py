@@ -22,6 +22,7 @@ _NO_ACTION = re.compile(
     r"|(?:无|無|没有|沒有|暂无|无需|無需|不需要|不用)(?:再)?(?:调用|使用)?(?:行动|动作|行動|動作|工具|操作)?|不适用|空",
     re.IGNORECASE,
 )  # fmt: skip
+_KEYWORD = re.compile(r"\s*+[^\W\d]\w*+\s*+[=＝]\s*+(?=[\"'“])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class AnswerReader:
             end = closer if closer > at else eol
             if self._tools.is_final(text[at + 1 : end]):
                 raise Refusal("no_decision", "a translation stands where the answer belongs")
-            return self._quoted_answer(text[at + 1 : end], end + 1)
+            keyword = _KEYWORD.match(text, at + 1, end)
+            return self._quoted_answer(text[keyword.end() if keyword else at + 1 : end], end + 1)
         return self._answer(at + 1 if text[at] in ":：" else at)
 
     def _answer(self, start: int) -> Found:
@@ -74,6 +76,8 @@ class AnswerReader:
 
     def _quoted_answer(self, raw: str, end: int) -> Found:
         words = clean_answer(raw)
+        if words[:1] + words[-1:] in {"''", "“”"} and not re.search(r"['“”\\]", words[1:-1]):
+            words = words[1:-1].strip()
         strict = read_strict(words, 0) if words[:1] in ("{", '"') else None
         if strict is not None and strict[1] == len(words):
             value = strict[0]

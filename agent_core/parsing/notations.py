@@ -37,6 +37,7 @@ TAGS: dict[str, str] = {
     "<TOOL_CALL>": "hermes",
     "<tool_call >": "hermes",
     "&lt;tool_call&gt;": "hermes",
+    "＜tool_call＞": "hermes",
     "[TOOL_CALL]": "mistral",
     **dict.fromkeys(_DEEPSEEK, "deepseek"),
     **dict.fromkeys(
@@ -194,6 +195,11 @@ class CallReader:
         first: Call | None = None
         more = -1
         while True:
+            if first is not None and pos < len(text) and text[pos] in "]］":  # after a comma
+                pos += 1
+                break
+            if first is not None and pos >= len(text):
+                raise Refusal("truncated", "the list of calls is not closed")
             word = _NAME.match(text, pos)
             if word is None or text[word.end() : word.end() + 1] not in ("(", "（"):
                 return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agent_core.parsing.blocks import past_block, past_fence
-from agent_core.parsing.doubt import announces_quotation, speaks_of
+from agent_core.parsing.doubt import announces_quotation, speaks_of, weighs
 from agent_core.parsing.labels import label_at
 from agent_core.parsing.notations import skip_space
 from agent_core.parsing.outcome import Refusal
@@ -21,7 +21,7 @@ _JSON = re.compile(
 _PYTHON_CALL = re.compile(r"\[?\s*+([^\W\d][\w.]*+)[(（]|([^\W\d][\w.]*+)[ \t]*+\n?[ \t]*+[{｛]")
 _FOREIGN = re.compile(
     r"<[|｜](?:start|channel|message|constrain)[|｜]>|<start_function_call>"
-    r"|</?(?:antml:|｜DSML｜)?(?:invoke|function_calls|tool_use|parameter)\b"
+    r"|<tool_call\s++(?:name|tool|function)=|</?(?:antml:|｜DSML｜)?(?:invoke|function_calls|tool_use|parameter)\b"
 )
 _ELEMENT = re.compile(r"<([^\W\d][\w.-]*+)[\s/>]")
 _NEAR = 32  # characters before a call
@@ -148,8 +148,10 @@ class BlockReader:
             return pos, False
         begin = pos if start is None else start
         asked = text[max(0, begin - _NEAR) : begin].rstrip()[-1:] in ("?", "？")
-        announced = asked or announces_quotation(text, begin)
-        if found is None or found.content is None or announced:
+        spoken_of = (
+            asked or announces_quotation(text, begin) or weighs(text, begin if fenced else pos)
+        )
+        if found is None or found.content is None or spoken_of:
             self._log.rollback(mark)
             return self._data_to(found.end if found else pos)
         self._reading.refuse_answered(pos)
