@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 
+from agent_core.models.address import is_loopback
 from harness.content import name
 from harness.sinks import Delivery, refused_spans
 from harness.trace.spans import narrowed, traces, without_spans
@@ -27,6 +29,7 @@ def send_file(path: Path, url: str, trace_id: str | None = None) -> Delivery:
     sent = lost = 0
     reason = ""
     with requests.Session() as session, path.open(encoding="utf-8", errors="replace") as lines:
+        session.trust_env = not is_loopback(urlsplit(url).hostname or "")  # no proxy on the way
         for line in lines:
             request, number = _request(line, trace_id)
             if not number:

@@ -9,6 +9,7 @@ import pytest
 from agent_core.errors import ConfigError
 from harness.otel_env import export_timeout, jaeger_page, resource_of_process, traces_url
 from harness.sinks import OTLP_TIMEOUT
+from tests.harness.command_line import agentrig
 from tests.harness.otlp_receiver import otlp_receiver
 from tests.harness.telemetry_support import DEAD, pairs, run_once
 
@@ -43,8 +44,10 @@ def test_no_proxy_is_asked_on_the_way_to_this_machine(
     monkeypatch.delenv("NO_PROXY", raising=False)
     with otlp_receiver() as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", receiver.url + "/v1/metrics")
-        run_once(tmp_path, otlp=receiver.url)
+        watch, _ = run_once(tmp_path, otlp=receiver.url)
         assert {each.path for each in receiver.received} == {"/v1/traces", "/v1/metrics"}
+        assert watch.path is not None
+        assert agentrig("trace", "send", watch.path, "--otlp", receiver.url).exit_code == 0
 
 
 def test_none_turns_the_collector_of_the_environment_off(
