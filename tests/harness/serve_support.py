@@ -16,6 +16,9 @@ CALL = {"function": {"name": "get_weather", "arguments": {"city": "北京"}}}
 ASKED = {"role": "assistant", "content": "", "tool_calls": [CALL]}
 SEEN = {"role": "tool", "content": "晴，25 度", "tool_name": "get_weather"}
 ANSWER = "北京晴，25 度。"
+FIRST: dict[str, Any] = {"model": "m", "messages": [QUESTION], "stream": False}
+SECOND: dict[str, Any] = {**FIRST, "messages": [QUESTION, ASKED, SEEN]}
+STREAMED: dict[str, Any] = {**FIRST, "stream": True}
 
 
 def record(content: str = "", *, done: bool = True, at: str = "00.000", **more: Any) -> Any:

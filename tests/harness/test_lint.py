@@ -22,6 +22,7 @@ from harness.sessions.replay import replay
 from tests.harness.serve_support import (
     ASKED,
     CALL,
+    FIRST,
     QUESTION,
     SEEN,
     cassette,
@@ -42,7 +43,6 @@ from tests.harness.sessions_support import (
 KEY = "sk-" + "proj-Abc123Def456Ghi789Jkl012"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
-FIRST: dict[str, Any] = {"model": "m", "messages": [QUESTION], "stream": False}
 
 
 def rules(*paths: Path, **how: Any) -> list[str]:

@@ -26,10 +26,9 @@ from harness.sessions.errors import SessionBusy, SessionExists
 from harness.sessions.proxy import RecordingProxy
 from harness.sessions.replay import replay
 from harness.sessions.serve import serve
-from tests.harness.serve_support import QUESTION, ndjson, record
+from tests.harness.serve_support import STREAMED, ndjson, record
 
 FAR_FUTURE = 30.0
-BODY: dict[str, Any] = {"model": "m", "messages": [QUESTION], "stream": True}
 LINES = [record("北", done=False), record("京", done=False), record()]
 KEY = "sk-" + "proj-Abc123Def456Ghi789Jkl012"
 
@@ -37,7 +36,7 @@ KEY = "sk-" + "proj-Abc123Def456Ghi789Jkl012"
 def post(url: str, body: Any = None, path: str = "/api/chat", **how: Any) -> requests.Response:
     with requests.Session() as http:
         http.trust_env = False
-        return http.post(f"{url}{path}", json=body or BODY, timeout=FAR_FUTURE, **how)
+        return http.post(f"{url}{path}", json=body or STREAMED, timeout=FAR_FUTURE, **how)
 
 
 @contextmanager
@@ -64,7 +63,7 @@ def ollama(received: Received) -> Response:
 
 def test_what_is_recorded_is_served_again(tmp_path: Path) -> None:
     """Equal bodies through the proxy and from the recording; the file says where it is from."""
-    whole = {**BODY, "stream": False, "seed": 1}
+    whole = {**STREAMED, "stream": False, "seed": 1}
     with recording(tmp_path, ollama) as (proxy, upstream):
         live = [post(proxy.url), post(proxy.url, whole)]
     assert proxy.written == [tmp_path / "tour.yaml"]
@@ -103,7 +102,7 @@ def test_replies_stream_through(tmp_path: Path) -> None:
         requests.Session() as http,
     ):
         http.trust_env = False
-        got = http.post(f"{proxy.url}/api/chat", json=BODY, stream=True, timeout=FAR_FUTURE)
+        got = http.post(f"{proxy.url}/api/chat", json=STREAMED, stream=True, timeout=FAR_FUTURE)
         pieces = got.iter_content(None)
         first = next(pieces)
         first_is_there.set()
@@ -187,7 +186,7 @@ def test_a_name_that_is_decoded_stays_in_its_folder(tmp_path: Path, name: str) -
 
 def raw_post(url: str, path: str) -> tuple[int, str]:
     """Send the path to the byte, as a client that does not mend it."""
-    body = json.dumps(BODY).encode()
+    body = json.dumps(STREAMED).encode()
     host, port = url.removeprefix("http://").split(":")
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection((host, int(port)), timeout=FAR_FUTURE) as connection:
@@ -209,7 +208,7 @@ def test_one_writer_a_session(tmp_path: Path) -> None:
         FaultServer(ollama) as upstream,
         RecordingProxy(upstream.url, tmp_path, "tour", mode="rewrite") as again,
     ):
-        post(again.url, {**BODY, "seed": 2})
+        post(again.url, {**STREAMED, "seed": 2})
     assert b'"seed": 2' in load_session(tmp_path / "tour.yaml").exchanges[0].request.body
 
 
@@ -244,7 +243,7 @@ def test_a_client_that_leaves_is_recorded_as_far_as_it_read(tmp_path: Path) -> N
     with recording(tmp_path, [Response(chunks=chunks())]) as (proxy, _):
         with requests.Session() as http:
             http.trust_env = False
-            got = http.post(f"{proxy.url}/api/chat", json=BODY, stream=True, timeout=FAR_FUTURE)
+            got = http.post(f"{proxy.url}/api/chat", json=STREAMED, stream=True, timeout=FAR_FUTURE)
             next(got.iter_content(16))
             got.close()
         left.set()

@@ -17,7 +17,9 @@ from tests.harness.serve_support import (
     ANSWER,
     ASKED,
     CALL,
+    FIRST,
     QUESTION,
+    SECOND,
     SEEN,
     ask,
     cassette,
@@ -29,8 +31,6 @@ from tests.harness.serve_support import (
 )
 from tests.harness.sessions_support import three_steps
 
-FIRST: dict[str, Any] = {"model": "m", "messages": [QUESTION], "stream": False}
-SECOND = {**FIRST, "messages": [QUESTION, ASKED, SEEN]}
 COUNTED = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
 
 

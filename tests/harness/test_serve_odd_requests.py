@@ -14,6 +14,7 @@ from tests.harness.serve_support import (
     ANSWER,
     ASKED,
     CALL,
+    FIRST,
     QUESTION,
     SEEN,
     ask,
@@ -85,10 +86,9 @@ def with_ids(call: str | None, result: str | None = None, **seen: Any) -> dict[s
 
 def native(path: Path, api: str) -> Path:
     """A conversation whose call has an id."""
-    first = {"model": "m", "messages": [QUESTION], "stream": False}
     second = with_ids("example_1", "example_1")
     replies = json.dumps(record(tool_calls=[CALL])), json.dumps(record(ANSWER))
-    pairs = zip((first, second), replies, strict=True)
+    pairs = zip((FIRST, second), replies, strict=True)
     return cassette(path, *(interaction(body, reply, path=api) for body, reply in pairs))
 
 
@@ -96,7 +96,7 @@ def native(path: Path, api: str) -> Path:
 def test_ids_of_calls_may_be_left_out(tmp_path: Path, repeat: bool) -> None:
     """On Ollama's route; what a client gives has to be what it got, and all else is compared."""
     with serve([native(tmp_path / "tour.yaml", "/api/chat")], repeat=repeat) as server:
-        ask(server, {"model": "m", "messages": [QUESTION], "stream": False})
+        ask(server, FIRST)
         other = ask(server, with_ids("example_2", "example_2"))
         rain = ask(server, with_ids(None, content="rain"))
         assert (other.status_code, rain.status_code) == (409, 409)

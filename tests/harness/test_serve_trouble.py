@@ -26,9 +26,9 @@ from harness.sessions.proxy import RecordingProxy
 from harness.sessions.serve import serve
 from tests.harness.serve_support import (
     ANSWER,
-    ASKED,
-    QUESTION,
-    SEEN,
+    FIRST,
+    SECOND,
+    STREAMED,
     ask,
     cassette,
     interaction,
@@ -40,8 +40,6 @@ from tests.harness.serve_support import (
 from tests.harness.sessions_support import record_scripted, response
 
 FAR_FUTURE = 30.0
-BODY: dict[str, Any] = {"model": "m", "messages": [QUESTION], "stream": True}
-FIRST = {**BODY, "stream": False}
 LINES = ndjson(record("北", done=False), record("京", done=False), record())
 FIRST_LINE = LINES.encode().splitlines(keepends=True)[0]
 STREAM = {"Content-Type": "application/x-ndjson"}
@@ -49,7 +47,7 @@ STREAM = {"Content-Type": "application/x-ndjson"}
 Outcome = tuple[Any, ...]
 
 
-def outcome(url: str, body: Any = BODY, timeout: float = FAR_FUTURE) -> Outcome:
+def outcome(url: str, body: Any = STREAMED, timeout: float = FAR_FUTURE) -> Outcome:
     """What a client sees: status and body, or how it failed and what came before."""
     with requests.Session() as http:
         http.trust_env = False
@@ -143,7 +141,7 @@ def test_failures_of_our_own_recordings_come_again(tmp_path: Path) -> None:
         ("wrong-type", 200), ("broken", "ChunkedEncodingError"), ("stall", "ConnectionError"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("body", [BODY, FIRST])
+@pytest.mark.parametrize("body", [STREAMED, FIRST])
 def test_faults_strike_once_and_use_nothing_up(
     tmp_path: Path, code: str, seen: int | str, body: Any
 ) -> None:
@@ -151,7 +149,7 @@ def test_faults_strike_once_and_use_nothing_up(
     with serve([tool_turn(tmp_path / "c.yaml")], faults=[f"1:{code}"]) as server:
         struck = outcome(server.url, body, timeout=0.5)
         after = outcome(server.url, body)
-        second = outcome(server.url, {**FIRST, "messages": [QUESTION, ASKED, SEEN]})
+        second = outcome(server.url, SECOND)
         assert server.verdict().ok
     assert struck[0] == seen
     assert struck[1] != after[1] or code == "wrong-type"
@@ -163,8 +161,7 @@ def test_faults_of_every_request_and_faults_that_stay(tmp_path: Path) -> None:
     """Without a number each request is struck once; what stays is never answered."""
     with serve([tool_turn(tmp_path / "c.yaml")], faults=["500", "2:404"]) as server:
         seen = [outcome(server.url, FIRST)[0] for _ in range(2)]
-        second = {**FIRST, "messages": [QUESTION, ASKED, SEEN]}
-        seen += [outcome(server.url, second)[0] for _ in range(3)]
+        seen += [outcome(server.url, SECOND)[0] for _ in range(3)]
         words = server.verdict().in_words()
     assert seen == [500, 200, 500, 404, 404]
     assert words == ["session c: 1 of 2 recorded requests was not sent, the first is request 2"]
@@ -211,9 +208,9 @@ def test_cut_anywhere_the_bytes_are_the_same(text: str, borders: Borders, api: s
 @pytest.mark.parametrize("borders", BORDERS)
 def test_served_chunks_have_the_chosen_borders(tmp_path: Path, borders: Borders) -> None:
     """They arrive one by one, as many as there are."""
-    path = cassette(tmp_path / "c.yaml", interaction(BODY, LINES))
+    path = cassette(tmp_path / "c.yaml", interaction(STREAMED, LINES))
     with serve([path], borders=borders) as server:
-        chunks = list(ask(server, BODY, stream=True).iter_content(None))
+        chunks = list(ask(server, STREAMED, stream=True).iter_content(None))
     assert chunks == cut(LINES.encode().splitlines(keepends=True), borders)
 
 
