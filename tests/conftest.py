@@ -19,7 +19,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 for name in (
     *("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD"),
     *("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE"),
-    *("COLUMNS", "LINES", "PYTEST_ADDOPTS", "PYTEST_THEME", "TTY_INTERACTIVE"),
+    *("COLUMNS", "LINES", "PYTEST_THEME", "TTY_INTERACTIVE"),
 ):
     os.environ.pop(name, None)
 
@@ -27,6 +27,9 @@ for name in (
 for name in [*os.environ]:
     if name.startswith(("OTEL_", "OLLAMA_", "OPENAI_")):
         del os.environ[name]
+
+# Each run of pytest that a test starts would import that plugin again (see pyproject.toml).
+os.environ["PYTEST_ADDOPTS"] = "-p no:langsmith_plugin"
 
 # Coverage is measured where the tests run. In the processes that they start it takes as much time
 # again, shows next to nothing more, and those that are killed leave damaged data.

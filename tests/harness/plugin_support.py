@@ -24,5 +24,6 @@ def changed(session: Path) -> str:
 
 def run_here(pytester: pytest.Pytester, *arguments: str) -> tuple[dict[str, int], str]:
     """Run pytest in this process, which is quicker: the counts of outcomes, and the output."""
-    done = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", *arguments)
+    without = ["-p", "no:cacheprovider", "-p", "no:langsmith_plugin"]  # pytester drops ADDOPTS
+    done = pytester.runpytest_inprocess("-q", *without, *arguments)
     return done.parseoutcomes(), done.stdout.str() + done.stderr.str()
