@@ -53,6 +53,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "missing": ("nothing", "未提供"),
     "one of": ("one of {}", "{} 之一"),
     "only": ("only {}", "仅限 {}"),
+    "only one": ("only one of {}", "仅 {} 其中之一"),
     "no keys": ("no keys at all", "没有任何键"),
     "unknown": ("an unknown key", "未知的键"),
     "any": ("any value", "任意值"),
@@ -107,7 +108,8 @@ class Wording:
             yield self._error(missing, self._describe_property(error), self.word("missing"))
         elif keyword in {"additionalProperties", "unevaluatedProperties"}:
             for name in detail["unexpected"]:
-                yield self._error((*path, name), self._allowed(error), self.word("unknown"))
+                unknown = (*path, _shortened(name))
+                yield self._error(unknown, self._allowed(error), self.word("unknown"))
         elif keyword in {"anyOf", "oneOf"}:
             yield from self._tell_union(error, detail["context"])
         else:
@@ -135,7 +137,22 @@ class Wording:
             yield from (self._common(told) if len(told) > 1 else ()) or told[0]
             return
         node = self._node(list(error.schema_path[:-1]))
-        yield self._error(path, self.describe(node), self.got(error.instance, path))
+        fitting = [n for n, branch in enumerate(context) if not branch]
+        expected = self._alone(node, fitting) if len(fitting) > 1 else self.describe(node)
+        yield self._error(path, expected, self.got(error.instance, path))
+
+    def _alone(self, node: Node | None, fitting: list[int]) -> str:
+        """What a value may be only one of: the branches by the keys they require, or by type."""
+        branches = [node.child("oneOf", n) for n in fitting] if node else []
+        keys = [
+            each.schema.get("required", ()) if isinstance(each.schema, dict) else ()
+            for each in branches
+        ]
+        texts = [
+            " + ".join(some) or self.describe(each)
+            for some, each in zip(keys, branches, strict=True)
+        ]
+        return self.word("only one", ", ".join(texts))
 
     def _common(self, branches: list[list[ArgumentError]]) -> list[ArgumentError]:
         """What every branch refuses at the same place, such as the word that tells them apart."""
@@ -164,12 +181,18 @@ class Wording:
         return find(self.root, pointer.replace("%", "%25"))
 
     def _describe_property(self, error: ValidationError) -> str:
-        parent = self._node(list(error.schema_path[:-1]))
         name = error.kind.as_dict()["property"]
-        known = parent.schema.get("properties", {}) if parent else {}
-        if parent is None or name not in known:
-            return self.word("any")
-        return self.describe(parent.child("properties", name))
+        steps = list(error.schema_path[:-1])
+        while True:
+            parent = self._node(steps)
+            if parent is not None and name in parent.schema.get("properties", {}):
+                return self.describe(parent.child("properties", name))
+            if steps[-1:] in (["then"], ["else"]):
+                steps = steps[:-1]
+            elif len(steps) > 1 and steps[-2] in {"anyOf", "oneOf", "allOf"}:
+                steps = steps[:-2]  # the branch may name what the schema around it describes
+            else:
+                return self.word("any")
 
     def _allowed(self, error: ValidationError) -> str:
         parent = self._node(list(error.schema_path[:-1]))
@@ -214,10 +237,13 @@ class Wording:
         kind = {bool: "boolean", int: "integer", float: "number"}.get(type(value), "string")
         if any(isinstance(step, str) and names_secret(step) for step in path):
             return kind
-        if isinstance(value, str):
-            value = scrub(value[: 4 * _SHOWN_CHARS])
-            value = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
-        return f"{kind} {_json(value)}"
+        return f"{kind} {_json(_shortened(value) if isinstance(value, str) else value)}"
+
+
+def _shortened(text: str) -> str:
+    """A text that the model wrote, as an error shows it."""
+    text = scrub(text[: 4 * _SHOWN_CHARS])
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
 
 
 def _json(value: JsonValue) -> str:

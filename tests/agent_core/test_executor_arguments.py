@@ -108,6 +108,36 @@ def test_the_nearest_branch_of_a_union_is_told(given: dict[str, Any], line: str)
 
 
 @pytest.mark.parametrize(
+    ("union", "given", "line"),
+    [
+        ("oneOf", {"a": 1, "b": 2}, "- $: expected only one of a, b, got object (2)"),
+        ("oneOf", {}, "- $.a: expected integer, got nothing"),
+        ("anyOf", {}, "- $.a: expected integer, got nothing"),
+    ],
+)
+def test_arguments_that_exclude_each_other_are_named(
+    union: str, given: dict[str, Any], line: str
+) -> None:
+    """The branches name only keys; what the keys hold stands in the schema around them."""
+    schema = {
+        "properties": {key: {"type": "integer"} for key in "ab"},
+        union: [{"required": [key]} for key in "ab"],
+    }
+    tool = FunctionDefinition("tool", parameters=schema, function=lambda **given: None)
+    text = FunctionCallExecutor([tool]).execute(Action("tool", given)).text
+    assert text.splitlines()[1] == line
+
+
+def test_an_unknown_key_is_told_without_secrets() -> None:
+    """A key that is a credential, or a whole page, does not reach the prompt."""
+    keys = ("sk-test-ABCDEFGHIJKLMNOPQRST", "y" * 500)
+    text = execute(weather, {"city": "Oslo", **dict.fromkeys(keys, "x")}).text
+    assert "expected only city, days, got an unknown key" in text
+    assert keys[0] not in text
+    assert keys[1] not in text
+
+
+@pytest.mark.parametrize(
     ("part", "given", "value"),
     [
         ({"type": "integer", "nullable": True}, None, None),
