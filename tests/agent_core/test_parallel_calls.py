@@ -13,7 +13,7 @@ from agent_core.events import Ended, Started, ToolStarted
 from agent_core.limits import Limits, StopReason
 from agent_core.messages import Message, Reply, RunResult, ToolCall
 from agent_core.models import ScriptedModel
-from agent_core.parallel import MAX_THREADS
+from agent_core.parallel import MAX_THREADS, run_parallel
 from agent_core.tools import define
 
 GUARD = 20.0  # seconds: only against hanging
@@ -251,6 +251,23 @@ def test_an_executor_that_raises_loses_only_its_own_call() -> None:
     with pytest.raises(RuntimeError, match="broken executor"):
         Agent(model, executor=Broken(inner), protocol="native").run("q")
     assert ran == ["c1"]
+
+
+def test_of_several_errors_the_first_comes_out() -> None:
+    """Whatever the order of the calls: what was raised later may be a consequence."""
+    release = threading.Event()
+
+    def call(number: int, cancel: threading.Event) -> None:
+        if number == 1:
+            raise KeyError("first")
+        if number == MAX_THREADS:  # begins when a thread is free: after the error of call 1
+            release.set()
+        elif not release.wait(GUARD) or number == 0:
+            raise ValueError("later")
+
+    chains = [[number] for number in range(MAX_THREADS + 1)]
+    with pytest.raises(KeyError, match="first"):
+        run_parallel(chains, call, [None] * len(chains), cancel=threading.Event())
 
 
 def test_ids_that_are_not_ids_are_made_unique() -> None:

@@ -37,6 +37,9 @@ def test_the_budget_is_kept() -> None:
         assert estimate_tokens(text) <= budget
         assert "> word" in text
     assert render_passages([long, long], token_budget=1200).count("characters") == 2
+    text = render_passages([hit("one"), long, hit("two")], token_budget=100)
+    assert "> one" in text
+    assert not {"[2]", "[3]"} & set(text.split())  # neither cut nor passed over: best first
     for text in ("line\n" * 900, "深" * 3_000, "a" * 5_000, "🇨🇳" * 500, "\n\n\nab"):
         for budget in (100, 300, 1_500):  # what quoting adds to each line counts too
             rendered = render_passages([hit(text, headings=["H" * 50])], token_budget=budget)

@@ -81,6 +81,19 @@ def test_the_same_result_from_every_step(limits: Limits) -> None:
         assert timeless(resumed) == timeless(whole)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "limits"),
+    [("prose without a label", Limits(max_format_errors=2)), ("", Limits(max_empty_replies=2))],
+)
+def test_useless_replies_in_a_row_stay_counted(wrong: str, limits: Limits) -> None:
+    """The second of them ends a run that was resumed after the first."""
+    script = [wrong, wrong, "Final Answer: never asked for"]
+    whole, states = saved(script, limits=limits)
+    assert whole.answer is None
+    resumed = agent(script[1:], limits=limits).resume(RunState.from_json(states[0]))
+    assert timeless(resumed) == timeless(whole)
+
+
 def test_native_calls_are_saved(tmp_path: Path) -> None:
     """Ids and arguments come back as they were."""
     script: list[Any] = [

@@ -86,6 +86,15 @@ def test_pieces_add_up_to_the_answer(protocol: Any, reply: str) -> None:
     assert shown(events) == result.answer
 
 
+@pytest.mark.parametrize("end", ["\nObservation\nmade up", "\nObservation: no", "</answer>"])
+def test_what_may_end_the_answer_is_held_back(end: str) -> None:
+    """Nothing is shown that has to be taken back."""
+    events = list(Agent(ScriptedModel([f"Final Answer: {LONG}{end}"]), [search]).stream("q"))
+    pieces = [each for each in events if isinstance(each, AnswerPiece)]
+    assert "".join(each.text for each in pieces) == LONG
+    assert not any(each.replaces for each in pieces)
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     lines=st.lists(
