@@ -69,6 +69,13 @@ def test_merge_goes_as_deep_as_it_must() -> None:
     assert merged == {"messages": [system, question, other], "model": "m", "seed": 1}
 
 
+def test_what_was_put_in_stays_where_it_was_put() -> None:
+    """Behind the element it followed, at the beginning, and not where that element is gone."""
+    assert merge(["a", "b"], ["a", "x", "b"], ["a", "b", "c"]) == ["a", "x", "b", "c"]
+    assert merge(["a", "b"], ["x", "a", "b"], ["a", "b", "c"]) == ["x", "a", "b", "c"]
+    assert merge(["a", "b"], ["a", "x", "b"], ["b"]) == ["b"]
+
+
 def test_merged_request_says_its_length() -> None:
     """A body that was merged has another length than either."""
 

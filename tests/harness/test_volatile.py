@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from harness.sessions.volatile import changed_lines, changed_texts, mask_of
 
 NOON, ONE = "at 2026-11-30T12:00:00Z", "at 2026-11-30T13:00:00Z"
@@ -12,7 +14,11 @@ def test_times_are_told_apart_from_what_else_differs() -> None:
     pairs = list(changed_lines(f"a\n{NOON}\nb", f"a\n{ONE}\nc"))
     assert pairs == [("b", "c"), (NOON, ONE)]
     assert mask_of(NOON, f"{ONE}!") is None
-    assert mask_of(NOON, ONE) is not None
+    assert re.fullmatch(str(mask_of(NOON, ONE)), NOON.removeprefix("at "))
+    calls = [f"{NOON} call_{end}" for end in ("abcdef1", "abcdef2")]
+    mask = mask_of(*calls)
+    assert mask is not None
+    assert re.findall(mask, calls[0]) == ["call_abcdef1"]
     assert list(changed_texts("a\nb", "a\nc")) == [("a\nb", "a\nc")]
     assert list(changed_texts(f"{NOON}\nb", f"{ONE}\nc"))[1:] == [(NOON, ONE)]
 
