@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -32,6 +33,7 @@ def act(n: Any) -> str:
     return f"思考：看\nAction: {json.dumps({'name': 'look', 'parameters': {'n': n}})}"
 
 
+SECONDS = re.compile(r'"seconds": [^,\n]+')
 SCRIPT: list[Any] = [
     Reply(act("1"), usage=Usage(100, 10), finish_reason="stop"),
     "prose without a label",
@@ -49,13 +51,19 @@ def agent(script: list[Any], **options: Any) -> Agent:
     return Agent(ScriptedModel(script), [look], **options)
 
 
-def saved(script: list[Any], **options: Any) -> tuple[RunResult, list[str]]:
-    """A whole run, and its state after each step."""
+def saved(
+    script: list[Any], state: RunState | None = None, **options: Any
+) -> tuple[RunResult, list[str]]:
+    """A whole run, or what is left of one, and its state after each step."""
     states: list[str] = []
-    result = agent(script, **options).run(
-        "问题", on_step=lambda each: states.append(each.to_json())
-    )
-    return result, states
+
+    def keep(each: RunState) -> None:
+        states.append(each.to_json())
+
+    one = agent(script, **options)
+    if state is not None:
+        return one.resume(state, on_step=keep), states
+    return one.run("问题", on_step=keep), states
 
 
 def timeless(result: RunResult) -> RunResult:
@@ -77,8 +85,11 @@ def test_the_same_result_from_every_step(limits: Limits) -> None:
     whole, states = saved(SCRIPT, limits=limits)
     assert len(states) >= 4
     for done, state in enumerate(states, start=1):
-        resumed = agent(SCRIPT[done:], limits=limits).resume(RunState.from_json(state))
+        resumed, later = saved(SCRIPT[done:], RunState.from_json(state), limits=limits)
         assert timeless(resumed) == timeless(whole)
+        assert [SECONDS.sub("", each) for each in later] == [
+            SECONDS.sub("", each) for each in states[done:]
+        ]
 
 
 @pytest.mark.parametrize(
