@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_core.context import estimate_tokens
+from agent_core.errors import AgentError, RetrievalError
 from agent_core.events import MemoryEnded, MemoryStarted, scope
+from agent_core.gears import Retriever
 from agent_core.messages import Hit, Language
 from agent_core.prompts import TEXTS
 from agent_core.tools.inert import inert
+from agent_core.tools.jsonable import describe_exception
 
 if TYPE_CHECKING:
     from agent_core.agent import Agent
@@ -28,7 +31,7 @@ def task_text(agent: Agent, question: str) -> str:
     if agent.longterm is None:
         return text
     with scope(MemoryStarted("recall")) as memory:
-        hits = agent.longterm.retrieve(question, _RECALLED)
+        hits = _found(agent.longterm, question, _RECALLED)
         known = render_memories(
             hits,
             token_budget=agent.recall_tokens,
@@ -44,12 +47,23 @@ def _with_passages(agent: Agent, question: str) -> str:
         return question
     from agent_core.rag.passages import render_passages  # noqa: PLC0415 - only with a retriever
 
-    hits = agent.retriever.retrieve(question, agent.top_k)
+    hits = _found(agent.retriever, question, agent.top_k)
     passages = render_passages(hits, language=agent.language)
     if not passages:
         return question
     texts = TEXTS[agent.language]
     return f"{passages}\n\n{texts.question}{texts.colon}{question}"
+
+
+def _found(retriever: Retriever, question: str, top_k: int) -> Sequence[Hit]:
+    """Search. Whatever a client library raises, such as for a server that is down, ends the run."""
+    try:
+        return retriever.retrieve(question, top_k)
+    except AgentError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {describe_exception(error)}"
+        raise RetrievalError(f"retriever {retriever.name!r} failed with {what}") from error
 
 
 def render_memories(

@@ -99,17 +99,21 @@ class TestMeanwhile:
         assert [each.role for each in partial.messages] == ["system", "user", "assistant", "user"]
         assert partial.messages[-1].content.startswith("Observation: ")
 
-    def test_a_failing_search_ends_the_run_typed(self) -> None:
-        """A retriever that is down is an ending, not an exception."""
+    @pytest.mark.parametrize(
+        "away", [RetrievalError("the index is away"), ConnectionError("the index is away")]
+    )
+    def test_a_failing_search_ends_the_run_typed(self, away: Exception) -> None:
+        """A retriever that is down is an ending, not an exception, whatever its client raises."""
 
         class Down:
             name = "down"
 
             def retrieve(self, query: str, top_k: int = 3) -> Sequence[Hit]:
-                raise RetrievalError("the index is away")
+                raise away
 
         model = ScriptedModel([ANSWER])
         result = Agent(model, [search], retriever=Down()).run("q")
         assert result.stop_reason is StopReason.MODEL_ERROR
         assert isinstance(result.error, RetrievalError)
+        assert "the index is away" in str(result.error)
         assert model.requests == []
