@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_core.agent import Agent
+from agent_core.messages import Chunk, Hit
 from agent_core.tools import FunctionCallExecutor
 from harness.sessions.session_report import Report
 from harness.sessions.sources import Factory, named_factory
@@ -47,3 +48,22 @@ def city_only(**words: Any) -> dict[str, Any]:
         "properties": {"city": {"type": "string", **words}, "unit": {"type": "string"}},
         "required": ["city"],
     }
+
+
+class OnePassage:
+    """A retriever that finds one passage, until it is told not to be asked."""
+
+    name = "notes"
+
+    def __init__(self, *, asleep: bool = False) -> None:
+        self._asleep = asleep
+
+    def retrieve(self, query: str, top_k: int = 5) -> list[Hit]:
+        assert not self._asleep
+        return [Hit(Chunk("c1", "The lighthouse is 41 m high.", "notes", 0, 28, {"k": 1}), 0.5)]
+
+
+def with_notes(*, asleep: bool = False) -> Factory:
+    """The assistant with a retriever."""
+    notes = OnePassage(asleep=asleep)
+    return edited(assistant, lambda agent: agent.replace(retriever=notes))

@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.minimize import minimize
 from harness.minimize.ddmin import ddmin
 from harness.minimize.layout import layout_of
 from harness.minimize.merge import carried_over, merge
 from harness.sessions.cassette import load_session
 from harness.sessions.exchange import Request
+from tests.harness.replay_support import assistant, with_notes
+from tests.harness.sessions_support import ANSWER, SUM, WEATHER, ollama_reply, record_scripted
 
 CASSETTES = Path(__file__).parents[2] / "cassettes"
 
@@ -86,6 +89,17 @@ def test_merged_request_says_its_length() -> None:
     merged = carried_over(request("a b c"), request("a bb c"), request("a b"))
     assert json.loads(merged.body) == {"messages": [{"content": "a bb"}]}
     assert merged.headers == {"Content-Length": [str(len(merged.body))]}
+
+
+def test_a_search_that_nobody_makes_any_more_stays_on_the_tape(tmp_path: Path) -> None:
+    """An agent lost its retriever: the smaller session still fails for the missing search."""
+    path = tmp_path / "s.yaml"
+    record_scripted(path, *map(ollama_reply, (WEATHER, SUM, ANSWER)), factory=with_notes())
+    result = minimize(load_session(path), assistant, seconds=300)
+    assert result.steps == (3, 0)
+    assert result.file.session is not None
+    assert len(result.file.session.searches) == 1
+    assert "call of `search`" in result.failure.causes
 
 
 @pytest.mark.parametrize("path", sorted(CASSETTES.glob("*.yaml")), ids=lambda path: path.stem)

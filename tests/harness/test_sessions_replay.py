@@ -13,7 +13,7 @@ import requests
 
 from agent_core.agent import Agent
 from agent_core.limits import Limits, StopReason
-from agent_core.messages import Chunk, Hit
+from agent_core.messages import Chunk
 from agent_core.rag import DenseRetriever, OllamaEmbedder
 from harness.sessions.cassette import load_session, parse_session, render_session
 from harness.sessions.errors import SessionFormatError
@@ -21,8 +21,7 @@ from harness.sessions.format import AgentSource, ModelSource, Turn
 from harness.sessions.plan import Plan
 from harness.sessions.record import record
 from harness.sessions.replay import replay
-from harness.sessions.sources import Factory
-from tests.harness.replay_support import assistant, city_only, parts, with_weather
+from tests.harness.replay_support import assistant, city_only, parts, with_notes, with_weather
 from tests.harness.sessions_support import (
     ANSWER,
     ASSISTANT,
@@ -114,27 +113,9 @@ def test_a_failing_tool_fails_again_without_running(tmp_path: Path) -> None:
     )
 
 
-class OnePassage:
-    """A retriever that finds one passage, until it is told not to be asked."""
-
-    name = "notes"
-
-    def __init__(self, *, asleep: bool = False) -> None:
-        self._asleep = asleep
-
-    def retrieve(self, query: str, top_k: int = 5) -> list[Hit]:
-        assert not self._asleep
-        return [Hit(Chunk("c1", "The lighthouse is 41 m high.", "notes", 0, 28, {"k": 1}), 0.5)]
-
-
 def test_the_retriever_is_taped(tmp_path: Path) -> None:
     """What was found is found again without a search."""
     path = tmp_path / "s.yaml"
-
-    def with_notes(*, asleep: bool) -> Factory:
-        notes = OnePassage(asleep=asleep)
-        return edited(assistant, lambda agent: agent.replace(retriever=notes))
-
     record_scripted(path, ollama_reply(ANSWER), factory=with_notes(asleep=False))
     session = load_session(path).session
     assert session is not None
