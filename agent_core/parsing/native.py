@@ -67,7 +67,9 @@ def parse_native(
             for index, call in enumerate(calls)
         )
     except Refusal as refusal:
-        error = format_error(refusal, toolset, "native", language or language_of(thought or ""))
+        language = language or language_of(thought or "")
+        ended = finish_reason in _WHOLE
+        error = format_error(refusal, toolset, "native", language, ended=ended)
         return ParsedReply(thought, reason_in(thought), error, log.all())
     return ParsedReply(thought, reason_in(thought), Actions(actions), log.all())
 

@@ -65,7 +65,13 @@ def parse_reply(
         return ParsedReply(
             None,
             None,
-            format_error(refusal, toolset, protocol, language or language_of(safe)),
+            format_error(
+                refusal,
+                toolset,
+                protocol,
+                language or language_of(safe),
+                ended=finish_reason in WHOLE,
+            ),
             log.all(),
         )
     thought = decided.thought or None
@@ -113,13 +119,21 @@ def is_complete(text: str, *, tools: Toolset, protocol: Protocol | None) -> bool
 
 
 def format_error(
-    refusal: Refusal, tools: Toolset, protocol: Protocol | None, language: Language
+    refusal: Refusal,
+    tools: Toolset,
+    protocol: Protocol | None,
+    language: Language,
+    *,
+    ended: bool,
 ) -> FormatError:
-    """The typed error for a refusal, with a hint for the model."""
+    """The typed error for a refusal, with a hint for the model.
+
+    With `ended` the model wrote all it wanted: what looks cut is JSON that lacks a quote or more.
+    """
     schema = (tools.schema(refusal.tool) if refusal.tool else None) or {}
     properties = schema.get("properties")
     hint = hint_for(
-        refusal.code,
+        "bad_json" if refusal.code == "truncated" and ended else refusal.code,
         language=language,
         protocol=protocol,
         tools=tools,

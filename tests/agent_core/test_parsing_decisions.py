@@ -150,6 +150,30 @@ def test_a_call_cut_by_length_runs_only_when_text_follows() -> None:
     assert call_of(goes_on) == ("add", '{"a": 1}')
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Action: add\nAction Input: {"a" "x"}',
+        'Action: {"name": "add", "parameters": {"a": "x, ...}}',
+    ],
+)
+def test_a_reply_that_was_whole_is_not_told_that_it_was_cut(text: str) -> None:
+    """JSON that lacks a quote ends inside a string; to write less would mend nothing."""
+    hints = []
+    for finish in ("length", None, "stop"):
+        decision = parse_reply(text, tools=TOOLS, finish_reason=finish).decision
+        assert isinstance(decision, FormatError)
+        hints.append(decision.hint)
+    assert hints[0] == hints[1]
+    assert "cut off" in hints[0]
+    assert "cut off" not in hints[2]
+    assert "double quotes" in hints[2]
+    call = ToolCall("a", "add", '{"a": "x, ...}')
+    native = parse_native([call], tools=TOOLS, finish_reason="tool_calls", language="en").decision
+    assert isinstance(native, FormatError)
+    assert "double quotes" in native.hint
+
+
 @pytest.mark.parametrize(("indent", "quoted"), [(0, False), (3, False), (4, True), (9, True)])
 def test_a_label_four_columns_further_in_is_quoted(indent: int, quoted: bool) -> None:
     """As in Markdown: an answer may show a log; nearer to the margin an observation ends it."""
