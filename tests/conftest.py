@@ -23,9 +23,9 @@ for name in (
 ):
     os.environ.pop(name, None)
 
-# Where this machine's own collector and models are, and how it traces, is no business of a test.
+# Where this machine's own collector, models and proxies are is no business of a test.
 for name in [*os.environ]:
-    if name.startswith(("OTEL_", "OLLAMA_", "OPENAI_")):
+    if name.startswith(("OTEL_", "OLLAMA_", "OPENAI_")) or name.lower().endswith("_proxy"):
         del os.environ[name]
 
 # Each run of pytest that a test starts would import that plugin again (see pyproject.toml).
