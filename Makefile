@@ -23,6 +23,8 @@ install-test: .venv/.installed
 
 # The suite starts Python several hundred times: compiled modules are kept, whatever the shell says.
 test: export PYTHONDONTWRITEBYTECODE =
+# Files with Chinese names cannot exist in a locale without them.
+test: export PYTHONUTF8 = 1
 test: install-test
 	$(TEST)/ruff check .
 	$(TEST)/ruff format --check .
