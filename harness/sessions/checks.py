@@ -16,10 +16,10 @@ It takes the `RunResult` of a run, or a recorded session (a path, or what was lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from agent_core.messages import Actions, JsonObject, RunResult, Usage
 from harness.plain import counted, visible
@@ -27,13 +27,15 @@ from harness.sessions.cassette import load_session
 from harness.sessions.conversion import reply_of, server_seconds
 from harness.sessions.exchange import canonical_json
 from harness.sessions.format import SessionFile
+from harness.sessions.matchers import Matcher, accepts, containing, wanted
+
+__all__ = ["Call", "TrajectoryMismatch", "assert_trajectory", "containing"]
 
 Order = Literal["exact", "in_order", "any_order", "subset"]
-Matcher = Callable[[Any], bool]
 Subject = RunResult | SessionFile | str | Path
 
 _SHOWN = 200  # characters of an answer or of arguments in a message
-_CAME = re.compile(r", got |, the server |, but the server |(?<=accepts): |\n")
+_CAME = re.compile(r", got |, the server |, but the server |\n")
 
 
 class TrajectoryMismatch(AssertionError):
@@ -66,14 +68,16 @@ class Call:
         if self.arguments is None:
             return None
         if not isinstance(self.arguments, Mapping):
-            fits = self.arguments(arguments)
-            return None if fits else f"its matcher refuses {canonical_json(arguments):.{_SHOWN}}"
+            fits, raised = accepts(self.arguments, arguments)
+            shown = f"{canonical_json(arguments):.{_SHOWN}}{raised}"
+            return None if fits else f"its matcher refuses {shown}"
         for name, expected in self.arguments.items():
             if name not in arguments:
                 return f"argument {name!r} is missing"
-            if not _equal(expected, arguments[name]):
-                wanted = "a value its matcher accepts" if callable(expected) else f"{expected!r}"
-                return f"argument {name!r}: expected {wanted}, got {arguments[name]!r}"
+            equal, raised = _equal(expected, arguments[name])
+            if not equal:
+                got = f"{arguments[name]!r}{raised}"
+                return f"argument {name!r}: expected {wanted(expected)}, got {got}"
         extra = sorted(arguments.keys() - self.arguments.keys())
         return f"argument {extra[0]!r} was not expected" if extra else None
 
@@ -84,11 +88,6 @@ class Call:
             return f"{self.tool}(matcher)"
         shown = {k: "<matcher>" if callable(v) else v for k, v in self.arguments.items()}
         return f"{self.tool}({canonical_json(shown):.{_SHOWN}})"
-
-
-def containing(*texts: str) -> Matcher:
-    """A matcher of a text that holds all of these."""
-    return lambda value: isinstance(value, str) and all(text in value for text in texts)
 
 
 def assert_trajectory(
@@ -115,9 +114,12 @@ def assert_trajectory(
 
     Raises:
         TrajectoryMismatch: with the first difference.
+        ValueError: there is no such order.
         SessionFormatError, OSError: there is no such session.
     """
     __tracebackhide__ = True
+    if order not in get_args(Order):
+        raise ValueError(f"expected order to be one of {', '.join(get_args(Order))}, got {order!r}")
     seen = _seen(subject)
     problem = next(_problems(seen, calls, order, answer), None)
     problem = problem or next(_over_budget(seen, max_steps, max_tokens, max_seconds), None)
@@ -179,8 +181,9 @@ def _problems(
     if answer is None:
         return
     if callable(answer):
-        if seen.answer is None or not answer(seen.answer):
-            yield f"the answer is not one its check accepts: {_short(seen.answer)}"
+        fits, raised = accepts(answer, seen.answer) if seen.answer is not None else (False, "")
+        if not fits:
+            yield f"expected the answer to be {wanted(answer)}, got {_short(seen.answer)}{raised}"
     elif seen.answer != answer:
         yield f"expected the answer {_short(answer)}, got {_short(seen.answer)}"
 
@@ -257,10 +260,10 @@ def _over_budget(
             yield f"expected at most {max_seconds} s, the server took {seen.seconds:.3f} s"
 
 
-def _equal(expected: Any, value: Any) -> bool:
+def _equal(expected: Any, value: Any) -> tuple[bool, str]:
     if callable(expected):
-        return bool(expected(value))
-    return canonical_json(expected) == canonical_json(value)
+        return accepts(expected, value)
+    return canonical_json(expected) == canonical_json(value), ""
 
 
 def _told(call: Call, made: tuple[str, JsonObject]) -> str:

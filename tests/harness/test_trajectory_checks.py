@@ -48,6 +48,13 @@ def test_what_fits(subject: Any, calls: list[Call], order: Any) -> None:
     assert_trajectory(subject, calls=calls, order=order)
 
 
+@pytest.mark.parametrize("order", ["in order", "any order", "strict", "EXACT", "", None])
+def test_an_unknown_order_is_no_check(subject: Any, order: Any) -> None:
+    """It would be taken for the mildest, and be green."""
+    with pytest.raises(ValueError, match="exact, in_order, any_order, subset, got"):
+        assert_trajectory(subject, calls=[], order=order)
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [
@@ -65,7 +72,16 @@ def test_what_fits(subject: Any, calls: list[Call], order: Any) -> None:
         ({"calls": [SUM], "order": "any_order"}, "get_weather({\"city\":\"Lisbon\"}) is one too many"),
         ({"calls": [Call("send_mail")], "order": "subset"}, "expected send_mail(…), got no such call"),
         ({"answer": "5"}, "expected the answer '5', got 'It is fine"),
-        ({"answer": containing("rain")}, "not one its check accepts: 'It is fine"),
+        ({"answer": containing("rain")},
+         "expected the answer to be a text containing 'rain', got 'It is fine"),
+        ({"answer": str.isupper}, "to be a value its matcher accepts, got 'It is fine"),
+        ({"answer": lambda answer: answer["text"]}, "(its matcher raised TypeError("),
+        ({"calls": [Call("get_weather", {"city": containing("burg")}), SUM]},
+         "argument 'city': expected a text containing 'burg', got 'Lisbon'"),
+        ({"calls": [Call("get_weather", lambda given: given["x"] == 2), SUM]},
+         """its matcher refuses {"city":"Lisbon"} (its matcher raised KeyError('x'))"""),
+        ({"calls": [Call("get_weather", {"city": lambda city: city > 2})], "order": "subset"},
+         "got 'Lisbon' (its matcher raised TypeError("),
         ({"max_steps": 2}, "expected at most 2 steps, got 3"),
         ({"max_tokens": 200}, "expected at most 200 tokens, got 297"),
         ({"max_seconds": 1.0}, "did not say how long it took"),
