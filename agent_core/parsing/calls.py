@@ -19,7 +19,7 @@ NAME_KEYS = (
 
 _ARGUMENT_KEYS = (
     "arguments", "parameters", "args", "params", "input", "tool_input", "action_input",
-    "kwargs", "参数", "输入", "行动输入", "动作输入", "工具输入",
+    "tool_arguments", "tool_args", "kwargs", "参数", "输入", "行动输入", "动作输入", "工具输入",
 )  # fmt: skip
 _ARGUMENTS = frozenset(_ARGUMENT_KEYS)
 _WRAPPERS = (
@@ -96,7 +96,7 @@ def _from_object(
     argument_keys = [key for key in _ARGUMENT_KEYS if key in value]
     if not name_keys:
         return _keyed_by_name(value, tools, log, at, more)
-    name = _only(value, name_keys, "name")
+    name = _only(value, name_keys, "names")
     _refuse_record(value, name, tools)
     if not argument_keys:
         return _flat(value, name, name_keys, tools=tools, log=log, at=at, more=more)
@@ -136,7 +136,7 @@ def _only(value: JsonObject, keys: list[str], what: str) -> JsonValue:
     for key in keys[1:]:
         if value[key] != first or repr(value[key]) != repr(first):
             raise Refusal(
-                "ambiguous", f"two different {what}s: {keys[0]!r} and {key!r} do not agree"
+                "ambiguous", f"two different {what}: {keys[0]!r} and {key!r} do not agree"
             )
     return first
 

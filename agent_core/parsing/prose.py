@@ -15,8 +15,8 @@ _OPENERS = str.maketrans("｛［", "{[")
 _EMPTY_FENCE = re.compile(r"(`{3,}+|~{3,}+)[\w+-]*+\s*+(?:\1)?+")
 _DATA = re.compile(r"(?:[`~]{3,}+[\w+-]*+\s*+\w*+\s*+)?+[\[{｛\"'<|]|[\w.-]++\s++\(\s*+\w+\s*+=")
 _DAMAGED = re.compile(  # a tool's name and its arguments, in markup or JSON that was not read
-    r"[\"'“]([\w.-]{1,64})[\"'”]\s*+[,，}\n][^{]{0,40}?"
-    r"(?:arguments|parameters|args|params|(?:action|tool)_input)[\"'”]?\s*+[:：=]\s*+[\"'{｛]"
+    r"[\"'“]([\w.-]{1,64})[\"'”](?=\s*+[,，}\n][^{]{0,40}?"
+    r"(?:arguments|parameters|args|params|(?:action|tool)_input)[\"'”]?\s*+[:：=]\s*+[\"'{｛])"
     r"|([\w.-]{1,64})(?:\[ARGS\]|<[|｜]tool[▁_ ]sep[|｜]>)\s*+[{｛`]"
     r"|\A\[?+\s*+([\w.-]{1,64})\s++\(\s*+\w+\s*+="
 )
