@@ -10,7 +10,7 @@ _FENCE = re.compile(r"(`{3,}+|~{3,}+|'{3}|\"{3})")
 ELEMENTS = (
     "example", "quote", "blockquote", "document", "context", "retrieved", "note", "pre", "code",
     "del", "results", "function_result", "function_results", "tool_result", "tool_results",
-    "search_results",
+    "search_results", "user", "system",
 )  # fmt: skip
 """Markup whose content is data."""
 

@@ -171,6 +171,7 @@ class LabelReader:
         name = self._tools.find(inline[1]) if inline else None
         if inline is None or name is None or before.count('"') % 2:
             raise Refusal("no_decision", "an input without an action")
+        self._reading.refuse_answered(label.start)
         if announces_quotation(self._text, self._text.rfind("\n", 0, label.start - 1) + 1):
             raise Refusal("no_decision", "the action may be a quotation: words announce one")
         self._at.label_seen = True
@@ -199,6 +200,7 @@ class LabelReader:
         if isinstance(found, NoAction):
             self._at.no_action = True
             return found.end, False
+        self._reading.refuse_answered(label.start)
         if announces_quotation(self._text, label.start):
             raise Refusal("no_decision", "the action may be a quotation: words announce one")
         if inline and self._verdicts.is_spoken_of(label.end, found.end):

@@ -47,7 +47,7 @@ class Reading:
             self._observed = pos
 
     def refuse_answered(self, pos: int) -> None:
-        """Refuse a call at `pos` that no label announces and an invented observation precedes."""
+        """Refuse a call at `pos` that an invented observation precedes."""
         for start, stop in self.at.thinking:
             if start <= self._observed < stop:
                 self._observed = self.text.find(_OBSERVED, stop)

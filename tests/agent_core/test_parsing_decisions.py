@@ -65,7 +65,11 @@ def test_native_arguments_without_their_closers_run_only_in_a_whole_reply(
     "seen", ["Observation: ok", "观察：好", "<tool_response>ok</tool_response>",
              "I see <tool_response>ok</tool_response>"]
 )  # fmt: skip
-@pytest.mark.parametrize("call", ["{}", "<tool_call>{}</tool_call>"])
+@pytest.mark.parametrize(
+    "call",
+    ["{}", "<tool_call>{}</tool_call>", "Action: {}", 'Action: add\nAction Input: {"a": 1}',
+     '行动：add\n行动输入：{"a": 1}', "Thought: so\nAction: {}"],
+)  # fmt: skip
 def test_no_call_runs_after_an_observation_in_prose(
     protocol: Protocol | None, seen: str, call: str
 ) -> None:
