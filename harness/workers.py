@@ -17,6 +17,7 @@ from functools import partial
 from multiprocessing import current_process, get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.resource_tracker import ensure_running
+from tempfile import gettempdir
 from threading import Event, Lock
 from typing import Any, Protocol, TypeVar
 
@@ -24,6 +25,7 @@ _SILENCE = 60.0  # seconds on one check, blocked rather than busy, before its pr
 _START = 600.0  # seconds in which a process must have begun its first check
 _LOOK = 0.2  # seconds between two looks at a process
 _CONNECT = 5  # seconds
+_LONGEST_FOLDER = 70  # bytes, for temporary files: the fork server's socket in it may have 103
 _FROM_OUTSIDE = {"SIGKILL", "SIGTERM"}
 
 _R = TypeVar("_R")
@@ -194,7 +196,8 @@ def _deaf_children() -> Iterator[None]:
 
 def _processes(preload: Sequence[str]) -> Any:
     """Fresh processes, started quickly where the system can fork: many may have to die."""
-    if "forkserver" not in get_all_start_methods():
+    room_for_socket = len(os.fsencode(gettempdir())) <= _LONGEST_FOLDER
+    if "forkserver" not in get_all_start_methods() or not room_for_socket:
         return get_context("spawn")
     context = get_context("forkserver")
     context.set_forkserver_preload([*preload])  # heeded by the first process that is started

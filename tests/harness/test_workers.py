@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -55,6 +57,20 @@ def test_a_process_killed_from_outside_is_no_fault_of_its_check(tmp_path: Path) 
     once = Numbers(0, "SIGKILL", tmp_path / "killed")
     always = Numbers(10, "SIGKILL")
     assert list(map_ordered([once, always], workers=2)) == [[0, 1, 2], [10, "SIGKILL", 12]]
+
+
+def test_a_folder_too_long_for_a_socket_is_none_too_long_for_the_work(tmp_path: Path) -> None:
+    """Some systems keep temporary files far down, and a Unix socket has a hundred bytes at most."""
+    deep = tmp_path / ("临时 " * 30)
+    deep.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", "from harness.cli import main; main()", "fuzz", "parser",
+         "--only=J4", "--examples=9"],
+        cwd=ROOT, env=os.environ | {"TMPDIR": str(deep)}, capture_output=True, timeout=300,
+        encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "J4" in done.stdout
 
 
 def test_an_exception_ends_the_work() -> None:
