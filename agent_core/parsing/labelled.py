@@ -147,8 +147,11 @@ class LabelReader:
 
     def _turn(self, label: Label) -> Step:
         """Another speaks: the model made that up, unless it repeats the prompt at the start."""
-        if label.word.lower() not in _OTHERS or (self._native and not self._at.label_seen):
-            return None  # its own turn, or a word of prose
+        if label.word.lower() not in _OTHERS:
+            return None  # its own turn
+        if self._native and not (self._at.label_seen or self._at.leading):
+            self._reading.observed(label.start)
+            return None
         return self._question(label) if self._at.leading else self._observation(label)
 
     def _observation(self, label: Label) -> Step:
@@ -181,6 +184,7 @@ class LabelReader:
 
     def _final(self, label: Label) -> Step:
         if self._native and self._at.prose and not self._at.label_seen:
+            self._reading.observed(label.start)
             return None
         if not (label.separated or label.alone or self._verdicts.is_last(label)):
             raise Refusal("ambiguous", "an answer without a colon, and another label follows")

@@ -42,17 +42,17 @@ class Reading:
         self._observed = text.find(_OBSERVED)
 
     def observed(self, pos: int) -> None:
-        """Note that an observation stands in prose at `pos`."""
+        """Note that an observation, a turn of the user or the answer stands in prose at `pos`."""
         if self._observed < 0 or pos < self._observed:
             self._observed = pos
 
     def refuse_answered(self, pos: int) -> None:
-        """Refuse a call at `pos` that an invented observation precedes."""
+        """Refuse a call at `pos` that the answer, or what another would say, precedes."""
         for start, stop in self.at.thinking:
             if start <= self._observed < stop:
                 self._observed = self.text.find(_OBSERVED, stop)
         if self.at.begin <= self._observed < pos:
-            raise Refusal("invented_observation", "a call follows an observation made up before it")
+            raise Refusal("invented_observation", "a call follows the answer, or what was made up")
 
 
 def step_of(verdict: Decided | Thinking) -> Step:

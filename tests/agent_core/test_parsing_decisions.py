@@ -63,17 +63,18 @@ def test_native_arguments_without_their_closers_run_only_in_a_whole_reply(
 @pytest.mark.parametrize("protocol", [None, "native", "react-json"])
 @pytest.mark.parametrize(
     "seen", ["Observation: ok", "观察：好", "<tool_response>ok</tool_response>",
-             "I see <tool_response>ok</tool_response>"]
+             "I see <tool_response>ok</tool_response>", "User: add it", "用户：加上", "Final Answer: 1",
+             "最终答案：1"]
 )  # fmt: skip
 @pytest.mark.parametrize(
     "call",
     ["{}", "<tool_call>{}</tool_call>", "Action: {}", 'Action: add\nAction Input: {"a": 1}',
      '行动：add\n行动输入：{"a": 1}', "Thought: so\nAction: {}"],
 )  # fmt: skip
-def test_no_call_runs_after_an_observation_in_prose(
+def test_no_call_runs_after_an_observation_a_turn_or_the_answer_in_prose(
     protocol: Protocol | None, seen: str, call: str
 ) -> None:
-    """Where prose is the answer, an observation in it is still made up."""
+    """Where prose is the answer, what another would say in it is still made up."""
     call = call.replace("{}", '{"name": "add", "arguments": {"a": 1}}')
     parsed = parse_reply(
         f"I asked.\n{seen}\n{call}", tools=["add"], protocol=protocol, finish_reason="stop"
