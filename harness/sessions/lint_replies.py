@@ -1,146 +1,127 @@
-"""What the replies of a recording, and the prompts they answer, give away."""
+"""What the replies of a recording give away; of the prompts see `lint_prompts`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
-from agent_core.context import estimate_prompt, swallowed_note, truncation_note
+from agent_core.context import message_text, most_tokens, swallowed_note
 from agent_core.errors import ConfigError
-from agent_core.messages import Action, Actions, FormatError, JsonObject, Message, Reply
-from agent_core.models.wire import as_count, as_text, read_calls
+from agent_core.messages import (
+    Action,
+    Actions,
+    FinalAnswer,
+    FormatError,
+    JsonObject,
+    Message,
+    Reply,
+)
 from agent_core.parsing import parse_native
 from agent_core.parsing.native import StandardParser
 from agent_core.tools.coercion import coerce
 from agent_core.tools.validation import SchemaValidator
-from harness.sessions.conversion import api_of, reply_of
 from harness.sessions.exchange import canonical_json, json_body
 from harness.sessions.format import Session, SessionFile
+from harness.sessions.lint_prompts import Found, prompt_findings
+from harness.sessions.lint_rounds import Round, rounds_of, unreadable_replies
 
 _CUT = frozenset({"length", "max_tokens"})
-Found = tuple[str, str, str]  # rule, where, words
+_UNLABELLED = "unlabelled_answer"
+_FAR_BEYOND = 2  # times what a reply holds, by an estimate that is high already
+_UNSHOWN = 50  # tokens: marks of channels, turns and calls are no text
 
 
 def reply_findings(file: SessionFile) -> Iterator[Found]:
     """Everything that exchange after exchange shows."""
-    rounds = list(_rounds(file))
-    yield from _prompts(rounds)
-    known = _Known.of(file.session)
+    rounds = list(rounds_of(file))
+    yield from prompt_findings(rounds)
+    for number, words in unreadable_replies(file):
+        yield "unparsable-reply", f"reply {number}", words
+    main = [each for each in rounds if each.is_main(rounds[0])]
+    known = _Known.of(file.session, len(main))
     for each in rounds:
         where = f"reply {each.number}"
         if each.reply.finish_reason in _CUT:
             yield "length", where, "it was cut at the token limit"
-        note = swallowed_note(each.reply, native=bool(each.body.get("tools")))
-        if note is not None:
-            yield "output-swallowed", where, note.text
-        if file.session is not None and each.is_main(rounds[0]):
-            yield from _decision(each.reply, file.session, known, where)
-        elif file.session is None and each.reply.tool_calls:
+        if (swallowed := _swallowed(each)) is not None:
+            yield "output-swallowed", where, swallowed
+        if file.session is None and each.reply.tool_calls:
             yield from _calls(each, where)
+    if file.session is not None:
+        for step, each in enumerate(main):
+            yield from _decision(each.reply, file.session, known, step, f"reply {each.number}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """A chat request and what the model replied. `number` is that of the exchange, from 1."""
-
-    number: int
-    body: JsonObject
-    reply: Reply
-    messages: list[JsonObject]
-
-    def is_main(self, first: _Round) -> bool:
-        """Whether the agent itself asked, not one in a tool or a summary of its history."""
-        return _system(self.messages) == _system(first.messages)
-
-
-def _rounds(file: SessionFile) -> Iterator[_Round]:
-    for take in file.takes:
-        if take.exchange is None or take.within is not None:
-            continue
-        exchange = file.exchanges[take.exchange]
-        body = json_body(exchange.request.body)
-        if api_of(exchange.request.url) is None or not isinstance(body, dict):
-            continue
-        messages = body.get("messages")
-        reply = reply_of(exchange.request, exchange.response)
-        if reply is not None and isinstance(messages, list):
-            dicts = [each for each in messages if isinstance(each, dict)]
-            yield _Round(take.exchange + 1, body, reply, dicts)
-
-
-def _prompts(rounds: Sequence[_Round]) -> Iterator[Found]:
-    """Prompts that rewrite an earlier one, and those the server cut."""
-    for place, each in enumerate(rounds):
-        before = [old for old in rounds[:place] if _same_task(old.messages, each.messages)]
-        grown_from = [old for old in before if _begins(old.messages, each.messages)]
-        asked_before = any(old["role"] != "user" for old in _after_task(each.messages))
-        if before and asked_before and not grown_from:
-            yield _rewritten(before[-1], each)
-        options, tools = each.body.get("options"), each.body.get("tools")
-        note = truncation_note(
-            each.reply,
-            window=as_count(options.get("num_ctx")) if isinstance(options, dict) else None,
-            estimate=estimate_prompt(
-                [_message(one) for one in each.messages], tools if isinstance(tools, list) else ()
-            ),
-            previous=grown_from[-1].reply.usage.prompt_tokens if grown_from else None,
-            grew=bool(grown_from) and len(grown_from[-1].messages) < len(each.messages),
-        )
-        if note is not None:
-            yield "context-truncated", f"reply {each.number}", note.text
-
-
-def _rewritten(before: _Round, now: _Round) -> Found:
-    """What a prompt is that does not go on from the one before: trimmed, or told anew."""
-    where = f"request {now.number}"
-    if _trimmed(before.messages, now.messages):
-        words = f"rounds of request {before.number} left, a summary stands in their place"
-        return "prompt-trimmed", where, words
-    place = _common_start(before.messages, now.messages) + 1
-    words = (
-        f"message {place} is not what it was in request {before.number}: "
-        "the server has to read the prompt again from there"
+def _swallowed(each: Round) -> str | None:
+    """Tokens that were generated, and that text, thinking and calls together cannot hold."""
+    reply = each.reply
+    note = swallowed_note(reply, native=bool(each.body.get("tools")))
+    if note is not None:
+        return note.text
+    tokens = reply.usage.completion_tokens or 0
+    text = message_text(Message("assistant", reply.text, reply.tool_calls)) + (reply.thinking or "")
+    most = most_tokens(text)
+    if tokens <= _FAR_BEYOND * most + _UNSHOWN:
+        return None
+    return (
+        f"{tokens} tokens were generated, and the {len(text)} characters of text, thinking and "
+        f"calls hold {most:.0f} at most"
     )
-    return "prompt-not-append-only", where, words
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the recording itself says went wrong: that is its content, not its defect."""
+    """What the recording itself says went wrong: that is its content, not its defect.
 
-    errors: frozenset[str] = frozenset()
+    Attributes:
+        steps: how each reply was read, if there is one for each step; else all are for any.
+    """
+
+    steps: tuple[frozenset[str], ...] = ()
     failed: frozenset[tuple[str, str]] = frozenset()
     tools: Mapping[str, JsonObject] = field(default_factory=dict)
 
     @staticmethod
-    def of(session: Session | None) -> _Known:
+    def of(session: Session | None, replies: int) -> _Known:
         if session is None:
             return _Known()
         steps = [step for turn in session.trajectory for step in turn.steps]
-        errors = {step.decision.removeprefix("format_error:") for step in steps}
+        read = [frozenset({step.decision.removeprefix("format_error:")}) for step in steps]
+        if len(read) != replies:
+            read = [frozenset().union(*read)] * replies
         failed = {
             (action.tool, canonical_json(action.arguments))
             for step in steps for action in step.actions if not action.ok
         }  # fmt: skip
         tools = {tool.name: tool.parameters for tool in session.tools}
-        return _Known(frozenset(errors), frozenset(failed), tools)
+        return _Known(tuple(read), frozenset(failed), tools)
 
 
-def _decision(reply: Reply, session: Session, known: _Known, where: str) -> Iterator[Found]:
+def _decision(
+    reply: Reply, session: Session, known: _Known, step: int, where: str
+) -> Iterator[Found]:
     parser = StandardParser(session.agent.protocol, session.agent.language)
     decision = parser.parse(reply, known.tools).decision
-    if isinstance(decision, FormatError) and decision.code not in known.errors:
+    if isinstance(decision, FormatError) and decision.code not in known.steps[step]:
         rule = "unknown-tool" if decision.code == "unknown_tool" else "unparsable-reply"
         yield rule, where, f"{decision.code}: {decision.message}"
+    unlabelled = isinstance(decision, FinalAnswer) and not decision.labelled
+    if unlabelled and _asks_again(session) and _UNLABELLED not in known.steps[step]:
+        yield "unparsable-reply", where, "prose without a label: the agent asks again"
     if isinstance(decision, Actions):
         for action in decision.actions:
             if (action.name, canonical_json(action.arguments)) not in known.failed:
                 yield from _arguments(action, known.tools[action.name], where)
 
 
-def _calls(each: _Round, where: str) -> Iterator[Found]:
+def _asks_again(session: Session) -> bool:
+    """Whether prose without a label is no answer; data may be, and who asked for it is unknown."""
+    structured = any(turn.data is not None for turn in session.trajectory)
+    return session.agent.protocol != "native" and not structured
+
+
+def _calls(each: Round, where: str) -> Iterator[Found]:
     """Native calls of an agent that is not ours; their tools stand in the request."""
     described = described_tools(each.body)
     if not described:
@@ -187,55 +168,3 @@ def _arguments(action: Action, schema: JsonObject, where: str) -> Iterator[Found
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> SchemaValidator:
     return SchemaValidator(json_body(schema.encode()))
-
-
-def _system(messages: Sequence[JsonObject]) -> list[Any]:
-    return [each.get("content") for each in messages if each.get("role") == "system"]
-
-
-def _task(messages: Sequence[JsonObject]) -> str | None:
-    return next((str(each.get("content")) for each in messages if each.get("role") == "user"), None)
-
-
-def _after_task(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    roles = [each.get("role") for each in messages]
-    start = roles.index("user") + 1 if "user" in roles else len(roles)
-    return [{"role": each.get("role")} for each in messages[start:]]
-
-
-def _same_task(old: Sequence[JsonObject], new: Sequence[JsonObject]) -> bool:
-    before, now = _task(old), _task(new)
-    return before is not None and now is not None and now.startswith(before)
-
-
-def _begins(old: Sequence[JsonObject], new: Sequence[JsonObject]) -> bool:
-    return _common_start(old, new) == len(old)
-
-
-def _trimmed(old: Sequence[JsonObject], new: Sequence[JsonObject]) -> bool:
-    """Whether older rounds left the prompt, with a summary in their place, and nothing else."""
-    kept = _common_start(old, new)
-    if kept == 0:  # not even the system text is the same
-        return False
-    rests = [new[kept:], new[kept + 1 :]]
-    # Where all the old rounds left, the summary behind the task is the only trace of them.
-    most = len(old) + _adds_to(old[kept : kept + 1], new[kept : kept + 1])
-    return any(rest and rest[: len(old) - k] == old[k:] for k in range(kept + 1, most)
-               for rest in rests)  # fmt: skip
-
-
-def _adds_to(old: Sequence[JsonObject], new: Sequence[JsonObject]) -> bool:
-    """Whether the second is the first one with more text behind it."""
-    if not old or not new or old[0].get("role") != new[0].get("role"):
-        return False
-    return str(new[0].get("content")).startswith(str(old[0].get("content")))
-
-
-def _common_start(old: Sequence[Any], new: Sequence[Any]) -> int:
-    length = min(len(old), len(new))
-    return next((n for n in range(length) if old[n] != new[n]), length)
-
-
-def _message(message: JsonObject) -> Message:
-    calls = tuple(read_calls(message.get("tool_calls")))
-    return Message("user", as_text(message.get("content")) or "", calls)
