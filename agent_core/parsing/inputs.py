@@ -18,6 +18,8 @@ from agent_core.parsing.toolset import TOKEN, Toolset
 
 _KEY_VALUE = re.compile(r"\s*+[\"'“]?[^\W\d]\w*+[\"'”]?\s*+[:：=]")
 _BRACE = re.compile(r"[{｛]")
+_QUOTED = {"``", "''", "“”", "‘’", "「」"}
+_GOES_ON = re.compile(r"[ \t]*+(?:[,，+&|][ \t]*+)?[\"“\w]")
 _STRAY_FENCE = re.compile(r"\n```\Z")  # closes the fence round a whole reply
 _WORDS_BEFORE = 300  # characters that may introduce an object
 
@@ -109,6 +111,8 @@ class InputReader:
             if strict == ("", len(text)) and not self._ended:
                 raise Refusal("truncated", "two quotes may be the first of three", tool=name)
             if strict is not None:
+                if isinstance(strict[0], str) and _GOES_ON.match(text, strict[1]):
+                    raise Refusal("ambiguous", "words follow the quoted input", tool=name)
                 value = arguments_of(name, strict[0], self._tools, self._log, start)
                 return Found(Call(name, value), strict[1], notation)
         return self._plain(name, start, notation)
@@ -136,7 +140,9 @@ class InputReader:
             raise Refusal("truncated", f"the reply may end inside the input of {name}")
         words = clean_answer(text[start : cut.pos])
         words = _STRAY_FENCE.sub("", words) if words.count("\n```") == 1 else words
-        words = words[1:-1] if words[:1] == words[-1:] == "`" and words.count("`") == 2 else words
+        marks = {words[:1], words[-1:]}
+        if len(words) > 2 and words[0] + words[-1] in _QUOTED and not marks & set(words[1:-1]):
+            words = words[1:-1]
         key = _KEY_VALUE.match(words)
         if key is not None and self._names_parameter(name, key.group()):
             raise Refusal("bad_arguments", f"expected JSON, got {snippet(words)!r}", tool=name)
