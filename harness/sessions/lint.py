@@ -20,6 +20,9 @@ from harness.sessions.exchange import canonical_key, json_body
 from harness.sessions.format import SessionFile
 from harness.sessions.lint_replies import reply_findings
 from harness.sessions.lint_secrets import secret_findings, write_scrubbed
+from harness.sessions.sources import REFERENCE
+
+_CLOCKS_DIFFER = timedelta(days=1)
 
 Level = Literal["error", "warning", "info"]
 
@@ -33,7 +36,7 @@ RULES: Mapping[str, Level] = {
     "prompt-not-append-only": "warning",  # a prompt that rewrites the one before: no cache holds
     "context-truncated": "warning",  # the server dropped part of the prompt without a word
     "output-swallowed": "warning",  # tokens were generated that the reply does not show
-    "missing-provenance": "warning",  # a session that does not say which model answered
+    "missing-provenance": "warning",  # which model answered, or when, is not said or cannot be
     "stale": "warning",  # recorded longer ago than allowed
     "duplicate": "warning",  # the same exchanges as in another file
     "orphan": "warning",  # recorded, but no step of the trajectory needs it
@@ -151,6 +154,8 @@ def _origin(
         if missing:
             words = f"no {', '.join(missing)}: record it again with the server at hand"
             yield "missing-provenance", "", words
+        for words in _impossible(file, now):
+            yield "missing-provenance", "", words
     recorded = _moment(origin.recorded_at) or _made_at(file)
     if max_age is not None and recorded is not None and now - recorded > max_age:
         days = (now - recorded).days
@@ -160,16 +165,29 @@ def _origin(
 def _needed(file: SessionFile) -> Iterator[str]:
     """What there is to know: a model that never replied has no digest, and `/v1` tells nothing.
 
-    Nor does a server that told its version and lists no model of that name. A derived session
-    says what it was made of instead.
+    A derived session says what it was made of instead.
     """
     if file.provenance.derived:
         return
     yield "recorded_at"
     answered = [each for each in file.exchanges if reply_of(each.request, each.response)]
-    asked_in_vain = file.provenance.server is not None
-    if not asked_in_vain and any(api_of(each.request.url) == "ollama" for each in answered):
+    if any(api_of(each.request.url) == "ollama" for each in answered):
         yield from ("server", "model_digest")
+
+
+def _impossible(file: SessionFile, now: datetime) -> Iterator[str]:
+    """What is said of the origin and cannot be so."""
+    origin = file.provenance
+    dates = [("recorded_at", origin.recorded_at)]
+    dates += [(f"accepted[{n}].at", each.at) for n, each in enumerate(origin.accepted)]
+    for name, text in dates:
+        moment = _moment(text)
+        if text and moment is None:
+            yield f"{name} is no date: {text!r:.60}"
+        elif moment is not None and moment - now > _CLOCKS_DIFFER:
+            yield f"{name} lies in the future: {text!r:.60}"
+    if file.session is not None and not REFERENCE.fullmatch(file.session.agent.factory):
+        yield f"agent.factory is no module:function: {file.session.agent.factory!r:.60}"
 
 
 def _made_at(file: SessionFile) -> datetime | None:

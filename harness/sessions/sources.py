@@ -36,7 +36,9 @@ Factory = Callable[..., Agent]
 ALWAYS_ALLOWED = ("harness.demo",)
 """Packages whose factories a session file may name without being asked for."""
 
-_REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<function>[^\W\d_]\w*)")
+REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<function>[^\W\d_]\w*)")
+"""How a factory is named."""
+
 _OLLAMA_ARGUMENTS = frozenset({"keep_alive", "think"})
 _PROBE_SECONDS = (2.0, 5.0)
 
@@ -246,7 +248,7 @@ def _told(error: Exception) -> str:
 
 
 def _split(reference: str) -> tuple[str, str]:
-    found = _REFERENCE.fullmatch(reference)
+    found = REFERENCE.fullmatch(reference)
     if found is None:
         raise FactoryRefused(f"expected an agent factory as module:function, got {reference!r}")
     return found["module"], found["function"]

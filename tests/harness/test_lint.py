@@ -17,6 +17,7 @@ from agent_core.memory import WindowMemory
 from harness.cli import main
 from harness.demo.agents import assistant
 from harness.sessions.cassette import load_session
+from harness.sessions.format import Acceptance
 from harness.sessions.lint import RULES, fix, lint, lint_session
 from harness.sessions.replay import replay
 from tests.harness.serve_support import (
@@ -233,7 +234,7 @@ def test_origin_and_age(good: Path, tmp_path: Path) -> None:
     origin = file.session.provenance
     digest = f"    model_digest: {origin.model_digest}\n"
     path = changed(good, tmp_path, digest, "")
-    assert rules(path) == []  # a server that was asked, and lists no such model
+    assert ["no model_digest" in each.words for each in lint([path])] == [True]
     path = changed(path, tmp_path, f"    server: {origin.server}\n", "")
     assert rules(path) == ["missing-provenance"]
     text = path.read_text(encoding="utf-8")
@@ -246,6 +247,39 @@ def test_origin_and_age(good: Path, tmp_path: Path) -> None:
     assert rules(stock_file, max_age=timedelta(days=1), now=datetime(2026, 9, 1, tzinfo=UTC)) == [
         "stale"
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"recorded_at": "yesterday"}, "recorded_at is no date: 'yesterday'"),
+        ({"recorded_at": "2026-13-41T00:00:00Z"}, "recorded_at is no date"),
+        ({"recorded_at": "2099-01-01T00:00:00Z"}, "recorded_at lies in the future"),
+        ({"accepted": [Acceptance(at="soon", causes=[])]}, "accepted[0].at is no date: 'soon'"),
+        ({"recorded_at": None}, "no recorded_at"),
+        ({"recorded_at": ""}, "no recorded_at"),
+        ({"model_digest": ""}, "no model_digest"),
+        ({"server": None}, "no server"),
+    ],
+)
+def test_an_origin_that_cannot_be_so(good: Path, change: Any, words: str) -> None:
+    """Dates that are none or are yet to come; a digest that is not there."""
+    file = load_session(good)
+    assert file.session is not None
+    provenance = file.session.provenance.model_copy(update=change)
+    session = file.session.model_copy(update={"provenance": provenance})
+    (found,) = lint_session(replace(file, session=session), good)
+    assert (found.rule, found.level) == ("missing-provenance", "warning")
+    assert words in found.words
+
+
+def test_a_factory_that_no_name_leads_to(good: Path, tmp_path: Path) -> None:
+    """It is told before a replay fails for it."""
+    path = changed(good, tmp_path, "harness.demo.agents:assistant", "../x")
+    (found,) = lint([path])
+    assert (found.rule, found.words) == (
+        "missing-provenance", "agent.factory is no module:function: '../x'",
+    )  # fmt: skip
 
 
 def test_duplicates_and_orphans(good: Path, tmp_path: Path) -> None:
