@@ -1,7 +1,8 @@
 """YAML as this project reads and writes it: safe to load, pleasant to read.
 
 Loading builds plain data only. A few tags that stock vcrpy writes are understood; any other
-tag is refused. Dumping keeps Chinese as Chinese, and text with line breaks as a block.
+tag is refused. A time is the text that stands there: what dumps YAML anew leaves the quotes of
+`recorded_at` away. Dumping keeps Chinese as Chinese, and text with line breaks as a block.
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ def _dump_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
 
 _Loader.add_constructor(f"{_TAG}int", _number(_Loader.construct_yaml_int))
 _Loader.add_constructor(f"{_TAG}float", _number(_Loader.construct_yaml_float))
+_Loader.add_constructor(f"{_TAG}timestamp", _text)
 _Loader.add_constructor(_PYTHON + "str", _text)
 _Loader.add_constructor(_PYTHON + "unicode", _text)
 _Loader.add_constructor(_PYTHON + "tuple", _tuple)

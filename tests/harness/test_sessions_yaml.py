@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,13 @@ FILES = sorted([*(ROOT / "cassettes").glob("*.yaml"), *(ROOT / "tests/data").rgl
 
 LOADERS = [yaml.SafeLoader, *([yaml.CSafeLoader] if yaml.__with_libyaml__ else [])]
 MEANINGS = {loader: Meanings(loader("")) for loader in LOADERS}
+
+
+class TextOfTimes(LOADERS[-1]):  # type: ignore[misc, valid-type]
+    """The safe loader, but for times: they stay the text that they are."""
+
+
+TextOfTimes.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
 
 # What YAML 1.1 takes for something else than text, and what only looks so.
 PLAIN = [
@@ -157,14 +165,13 @@ def test_documents_of_any_kind_are_the_same_or_refused(text: str) -> None:
         got = load_yaml(text)
     except SessionFormatError:
         return
-    assert exact(got) == by_nodes(text, LOADERS[-1])
+    assert exact(got) == by_nodes(text, TextOfTimes)
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "!!bool maybe",
-        "!!timestamp noon",
         "!!int ''",
         "{!!python/tuple [[]]: 1}",
         "!!python/object/new:_io.BytesIO {state: 5}",
@@ -183,6 +190,26 @@ def test_numbers_and_words_mean_what_the_safe_loader_says() -> None:
         for text in (f"- {word}\n", f"{word}: 1\n"):
             for loader in LOADERS:
                 assert by_events(text, loader) in (None, by_nodes(text, loader))
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-11-30T23:14:20", "2026-11-30T23:14:20+01:00", "2026-11-30 23:14:20.5 +1",
+             "2026-11-30", "2026-13-45"],
+)  # fmt: skip
+def test_a_time_without_quotes_is_its_text(tmp_path: Path, time: str) -> None:
+    """Wherever it stands in a session that an editor or another program wrote anew."""
+    text = FILES[0].read_text(encoding="utf-8")
+    named = re.sub(r"recorded_at: .*", f"recorded_at: {time}", text, count=1)
+    named = re.sub(r"question: .*", f"question: {time}", named, count=1)
+    assert named.count(time) >= 2
+    path = tmp_path / "again.yaml"
+    path.write_text(named, encoding="utf-8")
+    file = load_session(path)
+    assert file.session is not None
+    assert file.session.provenance.recorded_at == time
+    assert file.session.turns[0].question == time
+    assert load_yaml(render_session(file))["session"]["provenance"]["recorded_at"] == time
+    assert load_yaml(f"{time}: 1\nbig: [!!timestamp {time!r}]\n") == {time: 1, "big": [time]}
 
 
 def test_bodies_as_stock_vcrpy_writes_them_need_no_tree() -> None:
