@@ -11,11 +11,11 @@ from functools import cache
 
 from agent_core.messages import FinalAnswer, Ignored
 from agent_core.parsing.blocks import next_line, past_block
-from agent_core.parsing.doubt import announces_quotation, speaks_of
+from agent_core.parsing.doubt import announces_quotation, speaks_of, weighs
 from agent_core.parsing.ending import clean_answer, residue, turn_in
 from agent_core.parsing.labelled import LabelReader
 from agent_core.parsing.labels import LABEL_HEAD, RESULT_HEAD, line_before, line_end
-from agent_core.parsing.notations import skip_space, tag_at
+from agent_core.parsing.notations import opens_call, skip_space, tag_at
 from agent_core.parsing.outcome import Refusal
 from agent_core.parsing.prose import is_blank, meant_as_call
 from agent_core.parsing.reading import Reading, Step, step_of
@@ -174,7 +174,8 @@ class ReplyPass:
         self._reading.refuse_answered(at)
         found = self._calls.tagged(tag, at)
         if announces_quotation(self._text, at) or (
-            not at_start and (speaks_of(self._text, at) or self._in_prose(found.end))
+            not at_start
+            and (speaks_of(self._text, at) or weighs(self._text, at) or self._in_prose(found.end))
         ):
             return self._spoken_of(found.end, found.end)
         return step_of(self._verdicts.announced(found, at, self._at))
@@ -210,7 +211,7 @@ class ReplyPass:
         self._log.rollback(mark)
         char = self._text[at : at + 1]
         if char == "<":
-            return tag_at(self._text, at) == at
+            return tag_at(self._text, at) == at or opens_call(self._text, at)
         return bool(char) and (char in "{[｛" or self._blocks.is_python_call(at))
 
     # No decision.

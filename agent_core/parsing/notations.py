@@ -80,6 +80,11 @@ def tag_at(text: str, pos: int) -> int:
     return found.end() if found else pos
 
 
+def opens_call(text: str, pos: int) -> bool:
+    """Whether one of the opening tags stands at `pos`."""
+    return any(text.startswith(tag, pos) for tag in TAGS)
+
+
 def goes_on(text: str, pos: int) -> bool:
     """Whether the reply visibly goes on after JSON at `pos`: a fence, a tag or a label."""
     char = text[pos]
