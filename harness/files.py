@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all, every byte, with errors that name the file."""
+"""Files: written whole or not at all, read where they have an end, with errors that name them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ def write_atomically(path: Path, text: str) -> None:
             return
         with path.open("wb", buffering=0) as special:
             write_all(special.fileno(), text.encode())
+
+
+def read_file(path: Path) -> bytes:
+    """What is in a file. A pipe waits for somebody to write, and a device may have no end.
+
+    Raises:
+        OSError: it cannot be read, or is a pipe, a socket or a device.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a folder the system says it
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
+        raise OSError(f"{path}: expected a file, got {kind}; write what it gives into a file first")
+    return path.read_bytes()
 
 
 def is_replaceable(path: Path) -> bool:

@@ -17,6 +17,7 @@ from harness.faults.recording import NotSwept, Recording
 from harness.faults.report import Row, SweepReport
 from harness.faults.trial import Rehearsal, Trial
 from harness.faults.verdicts import Judgement, violation
+from harness.files import read_file
 from harness.redact import redactor
 from harness.sessions.cassette import parse_session
 from harness.sessions.errors import SessionError
@@ -126,7 +127,7 @@ def sweep(
     done: list[Done] = []
     for path in paths:
         try:
-            content = path.read_bytes()
+            content = read_file(path)
         except OSError as error:
             done.append(Done(str(path), error=redactor.text(str(error))))
         else:

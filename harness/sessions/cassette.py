@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from agent_core.messages import JsonObject
+from harness.files import read_file
 from harness.sessions.errors import SessionFormatError
 from harness.sessions.exchange import Exchange, Headers, Request, Response, decoded_body
 from harness.sessions.format import Session, SessionFile, Traffic
@@ -30,7 +31,7 @@ def load_session(path: str | Path) -> SessionFile:
     """
     path = Path(path)
     try:
-        return parse_session(path.read_bytes().decode())
+        return parse_session(read_file(path).decode())
     except UnicodeDecodeError as error:
         raise SessionFormatError(f"{path}: expected UTF-8, {error}") from error
     except SessionFormatError as error:

@@ -46,6 +46,8 @@ def files_in(folder: Path) -> list[Path]:
 
 def kind_of(path: Path) -> Kind:
     """What a file is by its beginning or, where that does not tell, by its outermost keys."""
+    if _is_special(path):
+        return "damaged"
     try:
         with path.open("rb") as file:
             if file.read(64).removeprefix(_BOM).startswith(_BEGINNINGS):
@@ -64,6 +66,8 @@ def kind_of(path: Path) -> Kind:
 
 def names_no_agent(path: Path) -> bool:
     """Whether a file is a cassette that does not say what agent made it: a proxy's, or stock."""
+    if _is_special(path):
+        return False
     try:
         with path.open("rb") as file:
             return file.read(64).removeprefix(_BOM).startswith(_BEGINNINGS[1:])

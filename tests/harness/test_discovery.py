@@ -97,6 +97,35 @@ def test_odd_names_do_not_end_the_command(sessions: Path) -> None:
         assert "good" in done.stdout or "3 files" in done.stdout
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["replay"],
+        ["replay", "--rewrite"],
+        ["lint"],
+        ["lint", "--fix"],
+        ["minimize"],
+        ["serve", "--port", "0"],
+        ["sweep", "--operators", "404", "--workers", "1"],
+        ["fuzz", "parser", "--seeds"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_file_is_refused_and_not_waited_for(
+    tmp_path: Path, command: list[str], kind: str
+) -> None:
+    """Nobody writes into the pipe, and the device has no end."""
+    path = Path("/dev/zero")
+    if kind == "device" and not path.exists():
+        pytest.skip("no device without an end")
+    if kind == "pipe":
+        os.mkfifo(path := tmp_path / "a.yaml")
+    done = agentrig(*command, path)
+    assert done.exit_code in {1, 2}
+    assert f"expected a file, got a {kind}" in " ".join((done.stdout + done.stderr).split())
+
+
 def test_what_is_no_yaml_counts_only_among_sessions(sessions: Path) -> None:
     """A template of another program, in a folder of its own, is left alone."""
     templates = sessions.parent / "templates"
