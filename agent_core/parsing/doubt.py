@@ -30,10 +30,10 @@ _CITED = (
 _CONSIDERED = (  # prose that weighs a call, or asks about one
     r"\b(?:could|might|would(?! (?:like|love|prefer) to)|should(?= (?:be|I)\b)|option|alternatively"
     r"|instead of|rather than|without (?:call|runn|us|execut)ing|no need|something like|call was"
-    r"|if (?:needed|necessary|required|desired|you)|usage|syntax|typical|hypothetical\w*"
+    r"|if (?:needed|necessary|required|desired|you)|usage|syntax|example|typical|hypothetical"
     r"|do you|did you)\b"
     r"|(?<!我)可以(?:用|使用|通过|这样|按|尝试)|(?:如果|如有|若)需|必要时|是否(?:要|需要|应该?|可以|执行|运行|调用|继续)"
-    r"|要不要|避免|而不是|而非|(?:不必|无需|没必要)(?:再)?(?:执行|运行|调用|使用)|语法|用法|[你您]是[想要否]|自行|假如|假设"
+    r"|要不要|避免|而不是|而非|(?:不必|无需|没必要)(?:再)?(?:执行|运行|调用|使用)|语法|用法|示例|[你您]是[想要否]|自行|假如|假设"
 )
 _CONDITIONAL = (  # somebody has yet to agree
     r"\b(?:if|once|when|unless|until|after|upon)\b[^.!?\n]{0,40}"
@@ -87,6 +87,7 @@ _TAKEN_BACK = (
     r"|wait(?:ing)?\sfor\syour\s(?:confirm|approv|permi|consent|ok|go)|if\sI\sshould)"
     rf"|(?<!如果)(?:不要|{_DO_NOT}|請勿|请勿|不会|不能|不应|不该|不应该)(?:真的)?"
     r"(?:执行|运行|调用|使用|照做|删)(?!其他|其它|别的|更多)"
+    r"|(?://|#|--)\s*+(?:an?\s)?(?:example|sample|示例|例子)"
     r"|(?:不要|不能|不会|不该|不应该?)(?:再)?(?:这样|这么|那样)(?!说|写|想)|(?:不能|不该|不应该?|不会)做[的。，！]"
     r"|(?:只是|仅为|这是)(?:一个|个)?(?:例子|示例)|仅供参考|开玩笑|(?:忽略|无视)(?:上面|以上|上述|前面|这)"
     r"|先(?:问(?:一下)?[用你您]|征求|请示)|(?:太|很)危险|错误的(?:做法|操作|调用|行动|动作)|不是我(?:要|想)|算了|取消(?:吧|它|执行|调用|。|！)"
