@@ -1,7 +1,7 @@
 """`agentrig minimize`: parse arguments, call, write, print.
 
-Exit codes: 0 a smaller session was written, 2 the session does not fail, or wrong usage, 130
-interrupted, with nothing written.
+Exit codes: 0 a smaller session was written, 2 the session does not fail or cannot be made smaller,
+or wrong usage, 130 interrupted; with nothing written but for 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from harness.minimize.output import write
 from harness.minimize.shrink import SECONDS, Minimized, minimize
-from harness.options import INTERRUPTED, allow_option, json_option, leave
+from harness.options import INTERRUPTED, USAGE, allow_option, json_option, leave
 from harness.output import echo_json, safe_line
 from harness.sessions.arguments import exit_codes
 from harness.sessions.cassette import load_session
@@ -64,7 +64,7 @@ def minimize_command(
         factory, named = _factory(file, agent, allow)
         try:
             result = _minimized(file, factory, session.stem, check, seconds, quiet=as_json)
-            written = write(result, folder, agent=named)
+            written = write(result, folder, agent=named) if result.smaller else []
         except KeyboardInterrupt:
             click.echo("interrupted: nothing is written", err=True)
             leave(INTERRUPTED)
@@ -73,6 +73,8 @@ def minimize_command(
         echo_json(report, indent=2)
     else:
         _show(result, session, written)
+    if not result.smaller:
+        leave(USAGE)
 
 
 def _factory(file: SessionFile, agent: str | None, allow: tuple[str, ...]) -> tuple[Factory, str]:
@@ -107,7 +109,11 @@ def _show(result: Minimized, session: Path, written: list[Path]) -> None:
     out.print(Text(f"{session} fails: {safe_line(str(result.failure))}", style="bold"))
     for line in result.failure.words:
         out.print(Text(f"    {safe_line(line)}", style="dim"))
-    out.print(Text(result.in_words(), style="green" if result.finished else "yellow"))
+    good = result.finished and result.smaller
+    out.print(Text(result.in_words(), style="green" if good else "yellow"))
+    if not result.smaller:
+        out.print("nothing is written", style="dim")
+        return
     for number, words in enumerate(_left(result), start=1):
         out.print(f"    step {number}: {safe_line(words)}", markup=False, highlight=False)
     for path in written:

@@ -65,8 +65,19 @@ class Minimized:
     seconds: float
     finished: bool
 
+    @property
+    def smaller(self) -> bool:
+        """Whether anything could go."""
+        return self.size[1] < self.size[0]
+
     def in_words(self) -> str:
         """One line."""
+        if not self.smaller:
+            why = "each that was tried fails otherwise, or not at all"
+            if not self.finished:
+                why = "the time was up first, give it more --seconds"
+            tried = f"{counted(self.replays, 'replay')} in {self.seconds:.1f} s"
+            return f"no smaller session was found: {why} ({tried})"
         steps, size = (f"{each[0]:,} → {each[1]:,}" for each in (self.steps, self.size))
         end = "" if self.finished else "; the time was up, this is the best so far"
         replays = counted(self.replays, "replay")

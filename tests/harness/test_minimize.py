@@ -297,16 +297,35 @@ def test_stock_cassette(tmp_path: Path) -> None:
 
 
 def test_time_is_up(long: Path) -> None:
-    """The best so far is written, fails the same way, and is called that."""
+    """The best so far fails the same way; where it is nothing smaller, nothing is written."""
     result = minimize(load_session(long), support.two_observations, seconds=1e-9)
     assert not result.finished
     assert result.replays == 0
+    assert "this is the best so far" in replace(result, size=(2, 1)).in_words()
     assert failure_of(again(result.file), support.two_observations) == result.failure
     done = agentrig(
         "minimize", long, "--agent", f"{HERE}:two_observations", "--seconds", "0.000001"
     )
-    assert done.exit_code == 0
-    assert "best so far" in done.output
+    assert done.exit_code == 2
+    assert "no smaller session was found: the time was up first" in done.output
+    assert not Path("minimized").exists()
+
+
+def test_what_is_as_small_as_can_be(long: Path) -> None:
+    """It is said, the exit code is that of a session with nothing to minimize, also in JSON."""
+    agent = ("--agent", f"{HERE}:two_observations", "--seconds", AGES)
+    assert agentrig("minimize", long, *agent).exit_code == 0
+    (small,) = Path("minimized").glob("*.yaml")
+    before = {each: each.read_bytes() for each in Path("minimized").iterdir()}
+    done = agentrig("minimize", small, *agent)
+    assert done.exit_code == 2
+    assert "no smaller session was found: each that was tried fails otherwise" in done.output
+    assert "nothing is written" in done.output
+    assert "→" not in done.output
+    report = json.loads(agentrig("minimize", small, *agent, "--json").stdout)
+    assert report["written"] == []
+    assert report["bytes"][0] == report["bytes"][1]
+    assert before == {each: each.read_bytes() for each in Path("minimized").iterdir()}
 
 
 def test_interrupted(long: Path) -> None:
