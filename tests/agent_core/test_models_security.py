@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("clean_environment")
 def test_redirects_are_refused_with_the_address_they_name(status: int, own_session: bool) -> None:
     """Neither prompt nor key goes where the user did not send it."""
     with FaultServer([OK] * 2) as elsewhere, requests.Session() as session:
-        location = elsewhere.url.replace("//", "//user:hunter22@") + "/api?token=abcdefgh12345"
+        location = elsewhere.url.replace("//", "//user:sword-fish-77@") + "/api?token=abcdefgh12345"
         redirect = Response(status, headers={"Location": location})
         with FaultServer([redirect, OK]) as server:
             error = failure(server, api_key=KEY, session=None if own_session else session)
@@ -33,7 +33,7 @@ def test_redirects_are_refused_with_the_address_they_name(status: int, own_sessi
     assert f"({status})" in str(error)
     assert elsewhere.url.removeprefix("http://") in str(error)
     assert "base_url" in str(error)
-    assert "hunter22" not in str(error)
+    assert "sword-fish-77" not in str(error)
     assert "abcdefgh12345" not in str(error)
     assert elsewhere.requests == []
     assert len(server.requests) == 1
@@ -42,7 +42,7 @@ def test_redirects_are_refused_with_the_address_they_name(status: int, own_sessi
 def test_no_proxy_and_no_netrc_on_loopback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What the environment says is for other machines."""
     netrc = tmp_path / "netrc"
-    netrc.write_text("default login someone password hunter22\n", encoding="utf-8")
+    netrc.write_text("default login someone password sword-fish-77\n", encoding="utf-8")
     monkeypatch.setenv("NETRC", str(netrc))
     with FaultServer([]) as proxy, FaultServer([OK] * 3) as server:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
@@ -62,7 +62,7 @@ def test_a_proxy_is_used_for_other_machines_without_netrc(
 ) -> None:
     """The usual variables hold elsewhere; `.netrc` never adds a credential."""
     netrc = tmp_path / "netrc"
-    netrc.write_text("default login someone password hunter22\n", encoding="utf-8")
+    netrc.write_text("default login someone password sword-fish-77\n", encoding="utf-8")
     monkeypatch.setenv("NETRC", str(netrc))
     with FaultServer([OK]) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
@@ -77,13 +77,13 @@ def test_a_proxy_that_is_down_is_named_as_such(monkeypatch: pytest.MonkeyPatch) 
     """The error names its address without its password."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    monkeypatch.setenv("https_proxy", f"http://user:hunter22@127.0.0.1:{port}")
-    monkeypatch.setenv("http_proxy", f"http://user:hunter22@127.0.0.1:{port}")
+    monkeypatch.setenv("https_proxy", f"http://user:sword-fish-77@127.0.0.1:{port}")
+    monkeypatch.setenv("http_proxy", f"http://user:sword-fish-77@127.0.0.1:{port}")
     for scheme in ("http", "https"):
         model = OllamaChat("m", base_url=f"{scheme}://ollama.example", clock=ManualClock(NOW))
         with pytest.raises(ConnectionFailed, match=r"the proxy for \w+://ollama.example") as caught:
             model.chat(ASK)
-        assert "hunter22" not in str(caught.value)
+        assert "sword-fish-77" not in str(caught.value)
 
 
 def test_cookies_are_not_kept() -> None:
@@ -112,15 +112,15 @@ def test_keys_are_sent_as_bearer_tokens(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_credentials_in_a_url_are_sent_and_never_shown() -> None:
     """They become a header; URL, errors and repr are clean."""
-    with FaultServer([Response(404, "no user:hunter22 here")]) as server:
-        url = server.url.replace("//", "//user:hunter22@")
+    with FaultServer([Response(404, "no user:sword-fish-77 here")]) as server:
+        url = server.url.replace("//", "//user:sword-fish-77@")
         model = OllamaChat("m", base_url=url)
         with pytest.raises(BadRequest) as caught:
             model.chat(ASK)
         model.close()
-    assert server.requests[0].headers["authorization"] == "Basic dXNlcjpodW50ZXIyMg=="
+    assert server.requests[0].headers["authorization"] == "Basic dXNlcjpzd29yZC1maXNoLTc3"
     for text in (str(caught.value), repr(caught.value), repr(model)):
-        assert "hunter22" not in text
+        assert "sword-fish-77" not in text
 
 
 def leaks(text: str) -> bool:
