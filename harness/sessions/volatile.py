@@ -3,28 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 _EDGE = r"(?:\b|(?<=\\[nrt]))"  # a line of a JSON text may begin with it
+_CLOCK = (
+    r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
+    r"(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
+)
+_NAME = r"[A-Z][a-z]{2,8}"  # of a month or a weekday
+_TH = "(?:st|nd|rd|th)?"
+_DATE = (
+    rf"(?:{_NAME}\.?,? )?(?:\d{{1,2}}{_TH}[ /-]{_NAME}\.?,?[ /-]\d{{4}}"
+    rf"|{_NAME}\.? \d{{1,2}}{_TH},? \d{{4}}|\d{{1,4}}[/.]\d{{1,2}}[/.]\d{{1,4}})"
+)
+_WEEKDAY_ZH = "(?:[ ,，（(]*(?:星期|周|礼拜)[一二三四五六日天][)）]?)?"
+_CLOCK_ZH = (
+    r"[ ,，]*(?:上午|下午|凌晨|早上|清晨|中午|傍晚|晚上|夜里)? ?"
+    r"(?:\d{1,2}[:：]\d\d(?:[:：]\d\d)?|\d{1,2} ?[时点] ?\d{1,2} ?分(?: ?\d{1,2} ?秒)?)"
+)
+_SAYS_EPOCH = (
+    r"(?:(?i:time|stamp|epoch|unix|now|时间|时间戳)[\"']?(?: ?[:=：] ?| is |为|是| )"
+    r"|(?:\bts?|_at|_ms|date|created)[\"']? ?[:=] ?)"
+)
 _VOLATILE = (  # a name, what no such text lacks, and the whole
     ("TIME", "-", re.compile(
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?"
     )),
+    ("TIME", ":", re.compile(rf"{_DATE}(?:,? (?:at )?|[T:]) *{_CLOCK}")),
+    ("TIME", ":", re.compile(rf"(?<![\d:]){_CLOCK},? (?:on )?{_DATE}")),
+    ("TIME", ":", re.compile(rf"{_NAME} {_NAME} +\d{{1,2}} {_CLOCK}(?: [A-Z]{{3,4}})? \d{{4}}")),
+    ("TIME", "年", re.compile(
+        rf"\d{{4}} ?年 ?\d{{1,2}} ?月 ?\d{{1,2}} ?[日号]{_WEEKDAY_ZH}{_CLOCK_ZH}"
+    )),
+    ("TIME", ":", re.compile(rf"(?<![\d:.])(?=\d{{1,2}}:\d\d:\d\d(?![\d:])){_CLOCK}")),
+    ("EPOCH", "1", re.compile(
+        rf"(?:{_SAYS_EPOCH}|(?<![\w.])(?=1[5-9]\d{{8}}\.\d{{3}}))"
+        r"1[5-9]\d{8}(?:(?:\d{3}){1,3}|\.\d{1,9})?(?![\w])"
+    )),
     ("UUID", "-", re.compile(_EDGE + r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
+    ("UUID_HEX", "", re.compile(
+        _EDGE + r"[0-9a-fA-F]{12}[47][0-9a-fA-F]{3}[89abAB][0-9a-fA-F]{15}\b"
+    )),
+    ("ADDRESS", "0x", re.compile(_EDGE + r"0x[0-9a-fA-F]{9,16}\b")),
     ("CALL_ID", "call_", re.compile(_EDGE + r"call_[A-Za-z0-9]{6,40}\b")),
     ("TEMP_PATH", "/", re.compile(r"/(?:tmp|var/folders)/[\w./\-]{1,200}")),
 )  # fmt: skip
-
+"""What differs from run to run. A date without a time of day is none of it: "the weather on 1 May"
+asks something else than "on 2 May". Nor is a number that only might be a time or an id."""
 
 _MOST_PAIRS = 4_000_000  # of lines that are compared: a second
+_FRACTION = re.compile(r"(?<=\d)[.,]\d+(?=\D*$)")  # a clock on the full second has none
+_WORD = re.compile(r"[A-Za-z]+|[\u4e00-\u9fff]+|\d+")
 
 
 def hidden(text: str) -> str:
     """A text with a name in the place of everything volatile."""
     for name, sign, pattern in _VOLATILE:
         if sign in text:
-            text = pattern.sub(f"<{name}>", text)
+            text = pattern.sub(_named(name), text)
     return text
 
 
@@ -36,10 +73,29 @@ def mask_of(before: str | None, after: str | None) -> str | None:
     for name, _, pattern in _VOLATILE:
         if pattern.findall(before) != pattern.findall(after):
             needed.append(pattern.pattern)
-        before, after = pattern.sub(f"<{name}>", before), pattern.sub(f"<{name}>", after)
+        before, after = (pattern.sub(_named(name), each) for each in (before, after))
         if before == after:
             return "|".join(needed)
     return None
+
+
+def _named(name: str) -> Callable[[re.Match[str]], str]:
+    """What stands in the place of one: times that are spelled in two ways are two things."""
+
+    def replaced(found: re.Match[str]) -> str:
+        text = found[0]
+        if name == "TIME":
+            text = _WORD.sub(
+                lambda word: "9" if word[0].isdecimal() else "a", _FRACTION.sub("", text)
+            )
+            return f"<TIME {text}>"
+        if name == "EPOCH":
+            says = text.rstrip("0123456789.")
+            digits = len(text[len(says) :].partition(".")[0])
+            return f"{says}<EPOCH of {digits}>"
+        return f"<{name}>"
+
+    return replaced
 
 
 def changed_lines(old: str, new: str) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
+import uuid
+from datetime import UTC, datetime, timedelta
 
-from harness.sessions.volatile import changed_lines, changed_texts, mask_of
+import pytest
+
+from harness.sessions.volatile import changed_lines, changed_texts, hidden, mask_of
 
 NOON, ONE = "at 2026-11-30T12:00:00Z", "at 2026-11-30T13:00:00Z"
 
@@ -32,3 +37,87 @@ def test_many_equal_lines_take_no_product_of_their_numbers() -> None:
     assert changed[0].count("same") == 60_000
     assert changed[1].startswith("y\nsame")
     assert changed[1].endswith("same\nw")
+
+
+MORNING = datetime(2026, 3, 5, 7, 4, 9, 416822, tzinfo=UTC)
+LATER = MORNING + timedelta(days=270, hours=16, minutes=30, seconds=20)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%H:%M:%S", "%I:%M:%S %p",
+        "%A, %d %B %Y %H:%M:%S", "%a, %d %b %Y %H:%M:%S GMT", "%d/%b/%Y:%H:%M:%S +0000",
+        "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y, %I:%M %p", "%d.%m.%Y %H:%M:%S", "%Y/%m/%d %H:%M",
+        "%B %d, %Y at %I:%M %p", "%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S UTC %Y",
+        "%H:%M:%S %d/%m/%Y", "%I:%M %p on %B %d, %Y", "%Y年%m月%d日 %H:%M:%S", "%Y年%m月%d日%H时%M分",
+        "%Y年%m月%d日 星期一 下午%I:%M", "%Y 年 %m 月 %d 日，%H点%M分%S秒",
+    ],
+)  # fmt: skip
+def test_a_time_in_any_usual_spelling(form: str) -> None:
+    """In prose and in the text of a JSON value; the mask that is told hides it."""
+    for frame in ("Now: {}", "It is {}, be brief.", '{{"note": "a\\n{}"}}', "（现在是{}）"):
+        before, after = (frame.format(each.strftime(form)) for each in (MORNING, LATER))
+        mask = mask_of(before, after)
+        assert mask is not None, (before, after)
+        assert re.sub(mask, "", before) == re.sub(mask, "", after)
+        assert mask_of(before, f"{after}!") is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Now: 1796081648.416822", "Now: 1796082000.1"),
+        ("t=1796081648.416822", "t=1796082000.123"),
+        ("timestamp: 1796081648416", "timestamp: 1796082000123"),
+        ('{"created_at": 1796081648}', '{"created_at": 1796082000}'),
+        ("Unix time is 1796081648.", "Unix time is 1796082000."),
+        ("时间戳：1796081648", "时间戳：1796082000"),
+        (f"id {uuid.UUID(int=1, version=4).hex}", f"id {uuid.UUID(int=2**127, version=4).hex}"),
+        (f"id {uuid.UUID(int=1, version=4)}", f"id {uuid.UUID(int=2**127, version=4)}"),
+        ("<f at 0x7f8e4ecc59d0>", "<f at 0x7f8e4edd0000>"),
+        ("星期一，2026年11月30日 23:34:31", "星期一，2026年12月7日 9:04:31"),
+        ("On Monday, 30 November 2026 23:34:29", "On Friday, 4 December 2026 7:00:01"),
+    ],
+)
+def test_numbers_and_ids_that_are_clearly_such(before: str, after: str) -> None:
+    """By their form, or by the word in front of them."""
+    assert mask_of(before, after) is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("The weather on 2026-11-30?", "The weather on 2026-12-01?"),
+        ("on 30 November 2026", "on 1 December 2026"),
+        ("2026年11月30日的天气", "2026年12月1日的天气"),
+        ("11/30/2026", "12/01/2026"),
+        ("Wake me at 7:30", "Wake me at 8:30"),
+        ("order 1796081648", "order 1796082000"),
+        ("call 1555010999", "call 1555010888"),
+        ("order 1796081648416", "order 1796082000123"),
+        ("timestamp: 1796081648", "timestamp: 1796081648416"),
+        ("time 1796081648", "now 1796081648"),
+        ("digest d41d8cd98f00b204e9800998ecf8427e", "digest 9e107d9d372bb6826bd81d3542a419d6"),
+        ("colour 0xff00ff", "colour 0x00ff00"),
+        ("mask 0xDEADBEEF", "mask 0xCAFEBABE"),
+        ("00:11:22:33:44:55", "00:11:22:33:44:56"),
+        ("at 2026-11-30 12:00:00", "at 30 November 2026 12:00:00"),
+        ("at 11/30/2026 11:35 PM", "at 11/30/2026 23:35"),
+        ("at 23:34:29", "at noon"),
+        ("at 23:34:29", "at 0x7f8e4ecc59d0"),
+        ("Berlin 23:34:29", "Munich 23:34:30"),
+        ("v1.2:30", "v1.2:31"),
+    ],
+)
+def test_what_may_be_meant_is_never_hidden(before: str, after: str) -> None:
+    """A date without a time of day, a number that only might be a time, another spelling."""
+    assert mask_of(before, after) is None
+
+
+def test_long_texts_of_digits_and_capitals_take_linear_time() -> None:
+    """What only begins like a time is given up soon; a guard against hanging, with much slack."""
+    began = time.monotonic()
+    for piece in ("1:", "12:34 ", "Aaa ", "Aaa 1 ", "1/", "2026年", "time: ", "0x", "a1", "t=1"):
+        hidden(piece * (200_000 // len(piece)))
+    assert time.monotonic() - began < 30
