@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -95,6 +95,15 @@ class Response:
                     return
         if chunked:
             yield b"0\r\n\r\n"
+
+    def closing(self, *, chunked: bool) -> Response:
+        """The same, with the end of the connection announced; by its end if not in chunks."""
+        framing = self._framing()
+        return replace(
+            self,
+            headers={"Connection": "close", **self.headers},
+            framing="close" if framing == "chunked" and not chunked else framing,
+        )
 
     def ends_connection(self) -> bool:
         """Whether the connection is closed afterwards."""

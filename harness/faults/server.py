@@ -162,6 +162,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         received = Received(self.command, self.path, headers, body, self._left)
         response = self.server.owner.next_response(received)
+        asked_to_close = self.close_connection  # by a header, or by speaking HTTP/1.0
+        if asked_to_close:
+            response = response.closing(chunked=self.request_version != "HTTP/1.0")
         stopping = self.server.owner.stopping
         self.close_connection = True
         if stopping.wait(response.delay):
@@ -173,7 +176,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif self._send(response, stopping):
             if response.reset:
                 self._reset()
-            self.close_connection = response.reset or response.ends_connection()
+            ends = response.reset or response.ends_connection()
+            self.close_connection = ends or asked_to_close
 
     def _body(self, headers: Mapping[str, str]) -> bytes:
         if "chunked" not in headers.get("transfer-encoding", "").lower():

@@ -136,6 +136,26 @@ def test_a_connection_is_kept_unless_the_response_closes_it() -> None:
         connection.close()
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "POST / HTTP/1.1\r\nHost: x\r\nConnection: close",
+        "POST / HTTP/1.0",
+        "GET / HTTP/1.1\r\nConnection: Close",
+    ],
+)
+@pytest.mark.parametrize("response", [Response(body=b"ab"), Response(chunks=[b"a", b"b"])])
+def test_a_client_that_asks_for_the_end_gets_it(head: str, response: Response) -> None:
+    """It is announced, and who speaks HTTP/1.0 gets no chunks."""
+    with FaultServer([response]) as server:
+        received = wire(server, head.encode() + b"\r\nContent-Length: 0\r\n\r\n")
+    announced, body = received.split(b"\r\n\r\n", 1)
+    chunked = response.chunks is not None and "1.1" in head
+    assert b"Connection: close" in announced
+    assert (b"chunked" in announced) == chunked
+    assert body == (b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n" if chunked else b"ab")
+
+
 def test_waits_are_kept_and_stopping_ends_them() -> None:
     """A delay, a pause and a drip take their time; a stopped server does not finish them."""
     with FaultServer([Response(chunks=[b"a", b"b"], delay=0.1, pause=0.1)]) as server:
