@@ -6,28 +6,38 @@ Both sides are brought to it, scrubbed, before they are compared.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from agent_core.messages import JsonObject, JsonValue
 from harness.sessions.conversion import route_of
-from harness.sessions.exchange import Request, canonical_json, json_body
+from harness.sessions.exchange import Request, canonical_json, json_body, same_json
 from harness.sessions.scrubbing import scrub_request
 from harness.sessions.volatile import hidden
 
 FACTS = frozenset({"/", "/api/tags", "/api/show", "/api/version", "/api/ps", "/v1/models"})
 """Addresses of what a server says of itself: no part of a conversation, asked at any time."""
 
-_HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
+_HOW_NOT_WHAT = frozenset({"stream", "stream_options", "keep_alive"})
+_DEFAULTS: Mapping[str, JsonObject] = {  # of the server, whatever the model
+    "/api/": {
+        "logprobs": False, "raw": False, "shift": True, "top_logprobs": 0, "truncate": True,
+    },
+    "/v1/": {
+        "frequency_penalty": 0, "logprobs": False, "n": 1, "parallel_tool_calls": True,
+        "presence_penalty": 0, "response_format": {"type": "text"}, "store": False,
+        "tool_choice": "auto", "top_logprobs": 0,
+    },
+}  # fmt: skip
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _NO_WORD: tuple[Any, ...] = (("description", ""), ("required", []))
 _CALL_IDS = (b'"tool_calls"', b'"tool_call_id"')
 
 
 def same_form(request: Request) -> Request:
-    """A request without what clients spell differently: host, headers, empty defaults, stream."""
+    """A request without what clients spell differently: host, headers, defaults, stream."""
     clean = scrub_request(request)
     query = urlsplit(clean.url).query
     url = f"http://localhost{route_of(clean.url)}" + (f"?{query}" if query else "")
@@ -35,7 +45,7 @@ def same_form(request: Request) -> Request:
     body = (
         clean.body.strip()
         if value is None
-        else canonical_json(_plain(value)).encode(errors="replace")
+        else canonical_json(_plain(value, route_of(clean.url))).encode(errors="replace")
     )
     return Request(clean.method, url, {}, body)
 
@@ -87,11 +97,15 @@ def with_messages(form: Request, messages: Sequence[JsonObject]) -> Request:
     return replace(form, body=body)
 
 
-def _plain(body: JsonValue) -> JsonValue:
-    """A body without empty defaults, at the top, in messages, calls, options and tools."""
+def _plain(body: JsonValue, route: str) -> JsonValue:
+    """A body without the server's defaults, and without empty ones in any part of it."""
     if not isinstance(body, dict):
         return body
-    plain = {key: each for key, each in body.items() if key not in _HOW_NOT_WHAT}
+    known = next((each for api, each in _DEFAULTS.items() if route.startswith(api)), {})
+    plain = {
+        key: each for key, each in body.items()
+        if key not in _HOW_NOT_WHAT and not (key in known and same_json(each, known[key]))
+    }  # fmt: skip
     if isinstance(plain.get("messages"), list):
         plain["messages"] = [_message(each) for each in plain["messages"]]
     if isinstance(plain.get("options"), dict):

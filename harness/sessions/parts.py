@@ -18,6 +18,7 @@ from harness.sessions.format import ToolDefinition
 from harness.sessions.styles import is_question
 
 _NOT_OPTIONS = frozenset({"model", "messages", "tools", "options"})
+_TEXTS = ("prompt", "input")  # of a completion, of an embedding
 _OBSERVATION_LABELS = tuple(texts.observation for texts in TEXTS.values())
 
 
@@ -32,7 +33,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A request taken apart; `body` is set when it is no chat request.
+    """A request taken apart; `body` is set when it asks no model anything.
 
     `spoken` are the messages as they were sent, without the system prompt.
     """
@@ -55,6 +56,7 @@ def parts_of(request: Request) -> Parts:
     """Take a request apart."""
     url = f"{request.method} {canonical_url(request.url)}"
     value = without_empty_defaults(json_body(request.body))
+    value = _as_chat(value)
     messages = value.get("messages") if isinstance(value, dict) else None
     if not isinstance(messages, list):
         text = request.body.decode(errors="replace") if value is None else canonical_json(value)
@@ -74,6 +76,19 @@ def parts_of(request: Request) -> Parts:
     )
 
 
+def _as_chat(value: JsonValue) -> JsonValue:
+    """A request for a completion or an embedding with its texts where a chat has them."""
+    if not isinstance(value, dict) or "messages" in value or "model" not in value:
+        return value
+    text = next((key for key in _TEXTS if key in value), None)
+    if text is None:
+        return value
+    rest = {k: each for k, each in value.items() if k not in {text, "system", "images"}}
+    system = [{"role": "system", "content": value["system"]}] if "system" in value else []
+    said = {"role": text, "content": value[text], "images": value.get("images")}
+    return {**rest, "messages": [*system, said]}
+
+
 def _said(spoken: Iterable[JsonObject]) -> Iterator[Said]:
     before: JsonObject | None = None
     for each in spoken:
@@ -82,7 +97,7 @@ def _said(spoken: Iterable[JsonObject]) -> Iterator[Said]:
         rest = {k: v for k, v in each.items() if k not in {"role", "content"} and v}
         if rest:
             text += f"\n{canonical_json(rest)}"
-        label = f"{role} message"
+        label = role if role in _TEXTS else f"{role} message"
         if role == "tool" or (role == "user" and text.startswith(_OBSERVATION_LABELS)):
             label = "observation"
         elif role == "user" and is_question(text, before):

@@ -77,6 +77,76 @@ def test_only_times_and_ids_may_differ(tmp_path: Path, route: str) -> None:
         assert ask(server, body(two, "call_zyxwvu98", " again"), route).status_code == 409
 
 
+DEFAULTS = [
+    ("/api/generate", {"raw": False}),
+    ("/api/generate", {"logprobs": False, "top_logprobs": 0, "context": None, "images": []}),
+    ("/api/generate", {"keep_alive": "5m", "truncate": True, "shift": True}),
+    ("/api/chat", {"logprobs": False}),
+    ("/api/chat", {"top_logprobs": 0, "keep_alive": -1, "truncate": True}),
+    ("/v1/chat/completions", {"n": 1, "logprobs": False, "presence_penalty": 0.0}),
+    ("/v1/chat/completions", {"tool_choice": "auto", "parallel_tool_calls": True}),
+    ("/v1/chat/completions", {"response_format": {"type": "text"}, "store": False}),
+]
+OTHERS = [
+    ("/api/generate", {"raw": True}, "option `raw`"),
+    ("/api/generate", {"raw": 0}, "option `raw`"),
+    ("/api/generate", {"prompt": "Why is the sea blue?"}, "prompt"),
+    ("/api/generate", {"model": "n"}, "model"),
+    ("/api/generate", {"system": "Be brief."}, "system text"),
+    ("/api/generate", {"options": {"seed": 1}}, "option `seed`"),
+    ("/api/generate", {"format": "json"}, "option `format`"),
+    ("/api/generate", {"suffix": "."}, "option `suffix`"),
+    ("/api/generate", {"images": ["aGk="]}, "prompt"),
+    ("/api/embed", {"input": ["a", "c"]}, "input"),
+    ("/api/embed", {"model": "n"}, "model"),
+    ("/api/embed", {"truncate": False}, "option `truncate`"),
+    ("/api/embeddings", {"prompt": "c"}, "prompt"),
+    ("/api/chat", {"logprobs": True}, "option `logprobs`"),
+    ("/api/chat", {"think": False}, "option `think`"),
+    ("/v1/chat/completions", {"n": 2}, "option `n`"),
+    ("/v1/chat/completions", {"raw": False}, "option `raw`"),
+    ("/v1/completions", {"prompt": "Why is the sea blue?"}, "prompt"),
+]  # fmt: skip
+
+
+def plain_request(route: str) -> dict[str, Any]:
+    """The least that a request of this kind says."""
+    if "chat" in route:
+        return dict(FIRST)
+    said = {"input": ["a", "b"]} if route == "/api/embed" else {"prompt": "Why is the sky blue?"}
+    return {"model": "m", "stream": False, **said}
+
+
+def served_alone(folder: Path, route: str, body: dict[str, Any]) -> Path:
+    """A cassette of one request."""
+    return cassette(folder / "one.yaml", interaction(body, json.dumps(record(ANSWER)), path=route))
+
+
+@pytest.mark.parametrize(("route", "more"), DEFAULTS)
+def test_what_the_server_takes_for_granted_may_be_said(
+    tmp_path: Path, route: str, more: dict[str, Any]
+) -> None:
+    """By the client, or by the one that was recorded."""
+    body = plain_request(route)
+    with serve([served_alone(tmp_path, route, body)]) as server:
+        assert ask(server, {**body, **more}, route).status_code == 200
+    with serve([served_alone(tmp_path, route, {**body, **more})]) as server:
+        assert ask(server, body, route).status_code == 200
+
+
+@pytest.mark.parametrize(("route", "change", "part"), OTHERS)
+def test_what_differs_is_named_wherever_a_model_is_asked(
+    tmp_path: Path, route: str, change: dict[str, Any], part: str
+) -> None:
+    """Chats, completions and embeddings alike: the part, and nothing else."""
+    body = plain_request(route)
+    with serve([served_alone(tmp_path, route, body)]) as server:
+        refused = ask(server, {**body, **change}, route)
+        assert refused.status_code == 409
+        assert [each["part"] for each in refused.json()["drift"]["causes"]] == [part]
+        assert ask(server, body, route).status_code == 200
+
+
 def with_ids(call: str | None, result: str | None = None, **seen: Any) -> dict[str, Any]:
     """The second request of a native conversation; some clients drop ids of calls."""
     asked = {**ASKED, "tool_calls": [{**CALL, **({"id": call} if call else {})}]}
