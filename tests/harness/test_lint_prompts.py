@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_core.messages import Reply
 from harness.sessions.lint import Finding, lint
+from harness.sessions.lint_prompts import prompt_findings
+from harness.sessions.lint_rounds import Round
 from tests.harness.serve_support import FIRST, cassette, interaction, record
 
 Messages = list[dict[str, Any]]
@@ -141,3 +145,16 @@ def test_a_memory_that_trims_is_told_as_that(tmp_path: Path) -> None:
     changed[3] = {"role": "user", "content": "Observation: another"}
     found = found_in(tmp_path, [*requests, changed], reply)
     assert [each.rule for each in found] == ["prompt-not-append-only"]
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["questions", "conversations"])
+def test_many_conversations_take_no_product_of_their_numbers(answered: bool) -> None:
+    """Each request is held against the latest ones; a guard against hanging, with much slack."""
+    began = time.monotonic()
+    rounds = []
+    for number in range(3_000 if answered else 30_000):
+        messages: Messages = [SYSTEM, {"role": "user", "content": f"Question {number}?"}]
+        messages += [{"role": "assistant", "content": f"Answer {number}."}, seen(number)] * answered
+        rounds.append(Round(number + 1, {}, Reply(f"Reply {number}"), messages))
+    assert list(prompt_findings(rounds)) == []
+    assert time.monotonic() - began < 60
