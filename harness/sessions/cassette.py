@@ -56,6 +56,8 @@ def parse_session(text: str) -> SessionFile:
     for block in (session, traffic):
         if block is not None:
             _check_takes(block, len(exchanges))
+    if "interactions" not in data:
+        raise SessionFormatError("expected `interactions:` below the block: the file was cut")
     return SessionFile(session, exchanges, traffic=traffic)
 
 

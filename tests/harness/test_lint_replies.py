@@ -157,3 +157,14 @@ def test_more_tokens_than_a_reply_can_hold(
     body = json.dumps(reply | {"eval_count": tokens})
     path = cassette(tmp_path / "c.yaml", interaction(FIRST, body))
     assert ("output-swallowed" in [each.rule for each in lint([path])]) == swallowed
+
+
+@pytest.mark.parametrize("part", ["provenance", "tools", "tape", "trajectory", "interactions"])
+def test_a_session_that_is_cut_is_never_clean(good: Path, tmp_path: Path, part: str) -> None:
+    """At whatever line of a part of it: no YAML, no session, or a reply that is none."""
+    lines = good.read_text(encoding="utf-8").splitlines(keepends=True)
+    (begin,) = [n for n, line in enumerate(lines) if line.strip() == f"{part}:"][:1]
+    for end in range(begin, min(begin + 60, len(lines) - 1), 4):
+        path = tmp_path / f"{end}.yaml"
+        path.write_text("".join(lines[:end]), encoding="utf-8")
+        assert {"unreadable", "unparsable-reply"}.intersection(each.rule for each in lint([path]))
