@@ -106,7 +106,7 @@ _SHAPES = (
         ("authorization",),
         rf"(?i:authorization){_SEPARATOR}"
         rf"{_QUOTED}|(?P<digest>(?i:digest)[ \t][^\r\n]{{4,}})"
-        rf"|(?P<bare>{_NEW}(?:[A-Za-z]{{1,16}}[ \t]{{1,4}})?+{_NEW}"
+        rf"|(?P<bare>{_NEW}(?>[A-Za-z]{{1,16}}[ \t]{{1,4}})?+{_NEW}"
         r"[^\s\"'\\,;]{4,}))",
         unsure=True,
     ),

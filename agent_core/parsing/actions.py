@@ -18,7 +18,7 @@ from agent_core.parsing.toolset import TOKEN, Toolset
 _WORDS = re.compile(r"\S+\s+\S")
 _NAME_LIMIT = 300
 _SECOND = re.compile(  # another object right after the input
-    r"(?P<before>[\s`.,;。，；/|]*+(?P<or>(?:or|and|else|或者?|还是|以及|和)\s*+)?+)"
+    r"(?P<before>[\s`.,;。，；/|]*+(?P<or>(?>or|and|else|或者?|还是|以及|和)\s*+)?+)"
     r"[{｛]\s*+[\"'“]?(?P<key>\w++)",
     re.IGNORECASE,
 )

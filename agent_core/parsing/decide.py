@@ -35,7 +35,7 @@ _MAX_RESTARTS = 100
 def _dull_lines() -> re.Pattern[str]:
     """Lines that begin with nothing."""
     return re.compile(
-        rf"(?:(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|[>{{\[｛<]))[^\n]*+\n)*+",
+        rf"(?>(?!{LABEL_HEAD}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|[>{{\[｛<]))[^\n]*+\n)*+",
         re.IGNORECASE,
     )
 

@@ -51,21 +51,21 @@ _ANEW = (  # what the model does now: the doubt before it was about something el
     r"\b(?!\s(?:not|never|only|just)\b)|let(?:[’']s|\sme)\b|again\b)"
     r"|(?:所以|因此|但)?我(?:来|将|要|需))"
 )
-_ON = rf"(?:(?!{_ANEW})[^.。！!?？;；\n]){{0,40}}+"
+_ON = rf"(?>(?!{_ANEW})[^.。！!?？;；\n]){{0,40}}+"
 _TOLD = (
-    rf"(?:{_PAST})(?:(?!{_ANEW})[,，])?+[^.。:：！!?？;；,，\n]{{0,40}}+"
-    r"(?:[,，]\s*+(?:as follows|如下))?+"
+    rf"(?:{_PAST})(?>(?!{_ANEW})[,，])?+[^.。:：！!?？;；,，\n]{{0,40}}+"
+    r"(?>[,，]\s*+(?:as follows|如下))?+"
 )
 _ANNOUNCED = (
     rf"(?i)(?:(?:{_DENIED}){_ON}|{_TOLD}"
-    rf"|(?:{_CITED})(?:(?!{_ANEW})[,，])?+[^.。:：！!?？;；,，\n]{{0,20}}+"
+    rf"|(?:{_CITED})(?>(?!{_ANEW})[,，])?+[^.。:：！!?？;；,，\n]{{0,20}}+"
     rf"|(?:{_CONDITIONAL})[^.。:：！!?？;；\n]{{0,20}}+)\s*+\Z"
 )
 _SPOKEN_OF = (
     rf"(?i)(?:(?:{_DENIED}|{_CITED}){_ON}|{_TOLD}|(?:{_CONDITIONAL})[^.。！!?？;；\n]{{0,40}}+)"
     r"\s*+[:：]?+\s*+\Z|\A\s*+(?:#|//|--)"
 )
-_WEIGHED = rf"(?i)(?:{_CONSIDERED})(?:(?!{_ANEW})[^.。！!?？;；\n]){{0,60}}+\s*+\Z"
+_WEIGHED = rf"(?i)(?:{_CONSIDERED})(?>(?!{_ANEW})[^.。！!?？;；\n]){{0,60}}+\s*+\Z"
 _MORE = r"(?![^.!?\n]{0,60}\b(?:also|too|another|other|else)\b)"  # it is about something else
 _TAKEN_BACK = (
     r"(?i)\b(?:(?:not|never|don[’']t|won[’']t)\s(?:actually\s)?"
@@ -96,7 +96,7 @@ _TAKEN_BACK = (
     r"|(?:是否|要不要|能否|需要我|要我)(?:可以)?(?:继续|执行|运行|调用|确认)"
 )
 _DENIED_OF = (  # the call is the subject of a sentence: "… is what I must not do"
-    r"(?:\s|`|</\w++>)*+(?:cannot\b|(?:is|was|would|must|should|could|can|will)(?:n[’']t\b"
+    r"(?>\s|`|</\w++>)*+(?:cannot\b|(?:is|was|would|must|should|could|can|will)(?:n[’']t\b"
     r"|\b[^.!?\n]{0,40}?\b(?:not|never|no|wrong|bad|dangerous|forbidden)\b))"
 )
 _DOUBTFUL = (

@@ -36,7 +36,7 @@ class Ending:
 def _dull_lines(head: str) -> re.Pattern[str]:
     """Lines that begin with no such head, nor with what may hold one."""
     return re.compile(
-        rf"(?:(?!{head}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|>|<))[^\n]*+\n)*+", re.IGNORECASE
+        rf"(?>(?!{head}|[ \t\r]*+(?:```|~~~|'''|\"\"\"|>|<))[^\n]*+\n)*+", re.IGNORECASE
     )
 
 

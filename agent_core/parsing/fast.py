@@ -19,9 +19,9 @@ from agent_core.parsing.thoughts import reason_in
 from agent_core.parsing.toolset import Tools
 
 _CLEAN = re.compile(
-    r"(?:(?:Thought|思考)[:：] ?(?P<thought>[^\n<`>\"“「『':：]*+)\n)?+"
+    r"(?>(?:Thought|思考)[:：] ?(?P<thought>[^\n<`>\"“「『':：]*+)\n)?+"
     r"(?:(?:Action|行动|动作)[:：] ?"
-    r"(?:(?P<name>[^\W\d]\w*+)\n(?:Action Input|行动输入|动作输入)[:：] ?)?+(?=\{)"
+    r"(?>(?P<name>[^\W\d]\w*+)\n(?:Action Input|行动输入|动作输入)[:：] ?)?+(?=\{)"
     r"|(?:Final Answer|最终答案)[:：] ?(?P<answer>[^\n<`>\"“”「『':：&*_#|~\\{}\[\]]*+)\n?\Z)"
 )
 _WHOLE = frozenset({None, "stop"})

@@ -13,7 +13,7 @@ from typing import Any
 from agent_core.messages import JsonObject, JsonValue
 from agent_core.parsing.outcome import RepairLog
 
-_PLAIN_NUMBER = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,17}+)?+"
+_PLAIN_NUMBER = r"-?(?:0|[1-9][0-9]{0,17}+)(?>\.[0-9]{1,17}+)?+"
 _END = (  # what follows a whole member: a comma and the next key, or a closer
     r"""[ \t\r\n]*+(?:,[ \t\r\n]*+(?="[^"\\\n]{0,200}+"[ \t]*+:|'[^'\\\n]{0,200}+'[ \t]*+:"""
     r"""|[^\W\d][\w$-]{0,100}+[ \t]*+:)|(?=[}\]]))"""

@@ -11,12 +11,12 @@ from agent_core.parsing.outcome import Refusal, RepairLog, snippet
 
 MAX_DIGITS = 4_300  # what Python itself turns into an int, and prints again, at most
 
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?>\.[0-9]++)?+(?>[eE][+-]?[0-9]++)?+")
 _LOOSE_NUMBER = re.compile(
-    r"[+-]?(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+    r"[+-]?(?:(?:0|[1-9][0-9]*+)(?>\.[0-9]*+)?+|\.[0-9]++)(?>[eE][+-]?[0-9]++)?+"
 )
 _WORD = re.compile(r"[^\s,，;；:：{}\[\]｛｝［］()（）\"'“”‘’＂/#<>`=]*+")
-_BARE_VALUE = re.compile(r"[^\W\d](?:[\w.@-]|[ ](?=[\w.@-]))*+")
+_BARE_VALUE = re.compile(r"[^\W\d](?>[\w.@-]|[ ](?=[\w.@-]))*+")
 _LITERALS: dict[str, JsonValue] = {
     "true": True, "false": False, "null": None,
     "True": True, "False": False, "None": None,

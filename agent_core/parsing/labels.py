@@ -45,29 +45,31 @@ _WORDS: tuple[tuple[LabelKind, bool, Language, str], ...] = (
     ("turn", False, "zh", r"用户|用戶|助手|系统"),
 )  # fmt: skip
 
+# What a possessive quantifier repeats is atomic, here as elsewhere: before Python 3.11.5 it loses
+# its place when it backtracks inside (python/cpython#106052).
 _BLANK = r"[ \t\u00a0\u3000]*+"
 _WORD_END = r"(?![A-Za-z]|_++[A-Za-z0-9])"
 _HEAD = (
     _BLANK
-    + r"(?:(?:[-•·–*+][ \t]++|[0-9]{1,2}[.)、．][ \t]*+"  # list item
+    + r"(?>(?:[-•·–*+][ \t]++|[0-9]{1,2}[.)、．][ \t]*+"  # list item
     + r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?[ \t]*+)(?=[^ \t]))?+"  # emoji
-    + r"(?:\#{1,6}[ \t]*+)?+"  # heading
+    + r"(?>\#{1,6}[ \t]*+)?+"  # heading
     + r"[*_]{0,3}+"
-    + r"(?:`(?=[^`\n]{1,20}+`[ \t]*+[:：]))?+"  # the word alone in a code span
+    + r"(?>`(?=[^`\n]{1,20}+`[ \t]*+[:：]))?+"  # the word alone in a code span
     + r"[【\[［「〔（(<]?+"
     + _BLANK
 )
 _WORD = "|".join(f"(?P<w{index}>{pattern})" for index, (*_, pattern) in enumerate(_WORDS))
 _TAIL = (
     _WORD_END + r"`?"
-    r"(?:[ \t]*+(?P<number>[#№]?[0-9０-９]{1,3}+|[一二三四五六七八九十]{1,2}+)"  # number
+    r"(?>[ \t]*+(?P<number>[#№]?[0-9０-９]{1,3}+|[一二三四五六七八九十]{1,2}+)"  # number
     r"(?![\w.]))?+"
-    r"(?:[ \t]*+[（(\[](?:[^()（）\[\]\n:：]{1,20}+[)）\]]"  # translation, before a colon
+    r"(?>[ \t]*+[（(\[](?:[^()（）\[\]\n:：]{1,20}+[)）\]]"  # translation, before a colon
     r"(?=[】\]］」〕）)>`*_ \t]{0,8}+[:：﹕︰∶꞉=＝\-—–])"
     r"|(?:thought|action(?:[ _]input)?|(?:action|tool)[ _](?:name|arguments)|input|observation"
     r"|(?:final[ ])?answer|思考|(?:行动|动作)(?:输入)?|输入|参数|工具|观察(?:结果)?"
     r"|(?:最终)?(?:答案|回答))[)）\]]))?+"  # or a label's word
-    r"(?:[ \t]*+[/|]?[ \t]*+(?:thought|action(?:[ ]input)?|observation|final[ ]answer"
+    r"(?>[ \t]*+[/|]?[ \t]*+(?:thought|action(?:[ ]input)?|observation|final[ ]answer"
     r"|思考|(?:行动|动作)(?:输入)?|观察(?:结果)?|最终(?:答案|回答))"
     + _WORD_END
     + r")?+"  # bilingual

@@ -62,7 +62,7 @@ _IN_CODE_SPAN = re.compile(r"[{\[｛]|\"[{｛]")
 _ENCODED = re.compile(r"\"\s*+[{｛]")
 _MAX_CALLS = 1_000
 _NAME = re.compile(r"[^\W\d][\w.-]*+")
-_MISTRAL_ARGUMENTS = re.compile(r"(?:\[CALL_ID\][\w-]*+)?+\[ARGS\]")
+_MISTRAL_ARGUMENTS = re.compile(r"(?>\[CALL_ID\][\w-]*+)?+\[ARGS\]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ _OPENINGS = (
     '{"name"', '{ "name"', "{'name'", '{"tool', '{"function', '{"action"', '{"type"', "{name:",
 )  # fmt: skip
 _OPENERS = str.maketrans("｛［", "{[")
-_EMPTY_FENCE = re.compile(r"(`{3,}+|~{3,}+)[\w+-]*+\s*+(?:\1)?+")
-_DATA = re.compile(r"(?:[`~]{3,}+[\w+-]*+\s*+\w*+\s*+)?+[\[{｛\"'<|]|[\w.-]++\s++\(\s*+\w+\s*+=")
+_EMPTY_FENCE = re.compile(r"(`{3,}+|~{3,}+)[\w+-]*+\s*+(?>\1)?+")
+_DATA = re.compile(r"(?>[`~]{3,}+[\w+-]*+\s*+\w*+\s*+)?+[\[{｛\"'<|]|[\w.-]++\s++\(\s*+\w+\s*+=")
 _DAMAGED = re.compile(  # a tool's name and its arguments, in markup or JSON that was not read
     r"[\"'“]([\w.-]{1,64})[\"'”](?=\s*+[,，}\n][^{]{0,40}?"
     r"(?:arguments|parameters|args|params|(?:action|tool)_input)[\"'”]?\s*+[:：=]\s*+[\"'{｛])"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _WORDS = ("because", "因为", "因為")
-_SENTENCE = re.compile(r"[^.。!！?？;；\n]*+(?:\.(?=\S)[^.。!！?？;；\n]*+)*+")
+_SENTENCE = re.compile(r"[^.。!！?？;；\n]*+(?>\.(?=\S)[^.。!！?？;；\n]*+)*+")
 _LIMIT = 400  # characters of a reason
 
 

@@ -82,7 +82,7 @@ _SIGNS = str.maketrans(
      "–": "-", "—": "-", "π": "pi", "【": "(", "】": ")"}
 )  # fmt: skip
 _GROUPED = re.compile(r"(?<![\w.])[0-9]{1,3}(?:,[0-9]{3})+(?![\w,])")
-_GLUED = re.compile(r"(?<![\w.])[0-9][0-9_.]*+(?:[eE][+-]?[0-9]++)?+[A-Za-z]")
+_GLUED = re.compile(r"(?<![\w.])[0-9][0-9_.]*+(?>[eE][+-]?[0-9]++)?+[A-Za-z]")
 _PERCENT = re.compile(r"%\s*(?:of\b|的|$|[)*/+,-])")
 
 
