@@ -74,7 +74,13 @@ def _is_answered(old: Round, now: Round) -> bool:
         shorter, longer = sorted((said, text), key=len)
         if len(shorter) >= _TELLING and shorter in longer:
             return True
+        if _telling_lines(said) & _telling_lines(text):
+            return True
     return False
+
+
+def _telling_lines(text: str) -> set[str]:
+    return {line for each in text.splitlines() if len(line := each.strip()) >= _TELLING}
 
 
 def _calls(calls: Sequence[ToolCall]) -> list[str]:

@@ -103,6 +103,19 @@ def test_whatever_changes_in_an_earlier_prompt(
     assert words in finding.words
 
 
+def test_another_question_at_the_second_request(tmp_path: Path) -> None:
+    """The agent repeats the reply in its own spelling; that the thought is its, tells."""
+    bodies = [
+        {**FIRST, "messages": [SYSTEM, QUESTION]},
+        {**FIRST, "messages": [SYSTEM, {"role": "user", "content": "zz"}, reply(1), seen(1)]},
+    ]
+    text = f"{reply(1)['content'].partition('Action')[0]}\nAction:  look( 1 )"
+    path = cassette(tmp_path / "two.yaml",
+                    *(interaction(body, json.dumps(record(text))) for body in bodies))  # fmt: skip
+    (found,) = [each for each in lint([path]) if each.rule.startswith("prompt")]
+    assert "message 2 of request 1 is another one" in found.words
+
+
 @pytest.mark.parametrize("said", [reply, native], ids=["text", "native"])
 def test_conversations_side_by_side(tmp_path: Path, said: Callable[[int], Any]) -> None:
     """Runs of other questions, of the same one, and questions behind the same examples."""
