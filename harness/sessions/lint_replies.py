@@ -35,10 +35,11 @@ _UNSHOWN = 50  # tokens: marks of channels, turns and calls are no text
 def reply_findings(file: SessionFile) -> Iterator[Found]:
     """Everything that exchange after exchange shows."""
     rounds = list(rounds_of(file))
-    yield from prompt_findings(rounds)
+    own = [each for each in rounds if not each.aside]
+    yield from prompt_findings(own)
     for number, words in unreadable_replies(file):
         yield "unparsable-reply", f"reply {number}", words
-    main = [each for each in rounds if each.is_main(rounds[0])]
+    main = [each for each in own if each.is_main(own[0])]
     known = _Known.of(file.session, len(main))
     for each in rounds:
         where = f"reply {each.number}"

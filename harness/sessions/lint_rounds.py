@@ -19,12 +19,18 @@ _OK = 200
 
 @dataclass(frozen=True)
 class Round:
-    """A chat request and what the model replied. `number` is that of the exchange, from 1."""
+    """A chat request and what the model replied.
+
+    Attributes:
+        number: of the exchange, from 1.
+        aside: a tool sent it, not the agent.
+    """
 
     number: int
     body: JsonObject
     reply: Reply
     messages: list[JsonObject]
+    aside: bool = False
 
     @cached_property
     def keys(self) -> list[str]:
@@ -42,9 +48,9 @@ class Round:
 
 
 def rounds_of(file: SessionFile) -> Iterator[Round]:
-    """Those that the agent itself sent, in their order; what tools sent is theirs."""
+    """All of a recording, in their order."""
     for take in file.takes:
-        if take.exchange is None or take.within is not None:
+        if take.exchange is None:
             continue
         exchange = file.exchanges[take.exchange]
         body = json_body(exchange.request.body)
@@ -54,7 +60,7 @@ def rounds_of(file: SessionFile) -> Iterator[Round]:
         reply = reply_of(exchange.request, exchange.response)
         if reply is not None and isinstance(messages, list):
             dicts = [each for each in messages if isinstance(each, dict)]
-            yield Round(take.exchange + 1, body, reply, dicts)
+            yield Round(take.exchange + 1, body, reply, dicts, take.within is not None)
 
 
 def unreadable_replies(file: SessionFile) -> Iterator[tuple[int, str]]:

@@ -168,3 +168,16 @@ def test_a_session_that_is_cut_is_never_clean(good: Path, tmp_path: Path, part: 
         path = tmp_path / f"{end}.yaml"
         path.write_text("".join(lines[:end]), encoding="utf-8")
         assert {"unreadable", "unparsable-reply"}.intersection(each.rule for each in lint([path]))
+
+
+def test_what_tools_asked_a_model_is_looked_at_too(good: Path) -> None:
+    """Tokens and ends of replies count wherever they came from; decisions are the agent's."""
+    reply = record("It is 21 degrees.") | {"done_reason": "length", "eval_count": 900}
+    file = with_reply(good, json.dumps(reply), number=2)
+    assert file.session is not None
+    takes = list(file.session.takes)
+    takes[1] = takes[1].model_copy(update={"within": 1})
+    session = file.session.model_copy(update={"takes": takes})
+    found = lint_session(replace(file, session=session), good)
+    rules = [each.rule for each in found if each.where == "reply 2"]
+    assert rules == ["length", "output-swallowed"]
