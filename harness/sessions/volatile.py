@@ -15,9 +15,11 @@ _NAME = r"[A-Z][a-z]{2,8}"  # of a month or a weekday
 _TH = "(?:st|nd|rd|th)?"
 _DATE = (
     rf"(?:{_NAME}\.?,? )?(?:\d{{1,2}}{_TH}[ /-]{_NAME}\.?,?[ /-]\d{{4}}"
-    rf"|{_NAME}\.? \d{{1,2}}{_TH},? \d{{4}}|\d{{1,4}}[/.]\d{{1,2}}[/.]\d{{1,4}})"
+    rf"|{_NAME}\.? \d{{1,2}}{_TH},? \d{{4}}|\d{{1,4}}[/.]\d{{1,2}}[/.]\d{{1,4}}"
+    r"|\d{4}-\d\d-\d\d)"
 )
-_WEEKDAY_ZH = "(?:[ ,，（(]*(?:星期|周|礼拜)[一二三四五六日天][)）]?)?"
+_WEEKDAY_ZH = "(?:[ ,，（(]*(?:星期|周|礼拜)[一二三四五六日天][)） ,，]*)?"
+_DATE_ZH = rf"\d{{4}} ?[年/-] ?\d{{1,2}} ?[月/-] ?\d{{1,2}} ?[日号]?{_WEEKDAY_ZH}"
 _CLOCK_ZH = (
     r"[ ,，]*(?:上午|下午|凌晨|早上|清晨|中午|傍晚|晚上|夜里)? ?"
     r"(?:\d{1,2}[:：]\d\d(?:[:：]\d\d)?|\d{1,2} ?[时点] ?\d{1,2} ?分(?: ?\d{1,2} ?秒)?)"
@@ -26,41 +28,53 @@ _SAYS_EPOCH = (
     r"(?:(?i:time|stamp|epoch|unix|now|时间|时间戳)[\"']?(?: ?[:=：] ?| is |为|是| )"
     r"|(?:\bts?|_at|_ms|date|created)[\"']? ?[:=] ?)"
 )
-_VOLATILE = (  # a name, what no such text lacks, and the whole
-    ("TIME", "-", re.compile(
+_SAYS_TODAY = (
+    r"(?:\b(?i:today(?:'s date)?|current date|it)(?:'s| is|:)? (?:now )?"
+    r"|(?:今天|今日|当前日期|现在)(?:是|为|：|:)? ?)"
+)
+_VOLATILE = (  # a name, what no such text lacks (it is found soon), and the whole
+    ("TIME", r"-\d\d[T ]\d\d:", re.compile(
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?"
+        r"(?: [AaPp][Mm]\b)?"
     )),
-    ("TIME", ":", re.compile(rf"{_DATE}(?:,? (?:at )?|[T:]) *{_CLOCK}")),
-    ("TIME", ":", re.compile(rf"(?<![\d:]){_CLOCK},? (?:on )?{_DATE}")),
-    ("TIME", ":", re.compile(rf"{_NAME} {_NAME} +\d{{1,2}} {_CLOCK}(?: [A-Z]{{3,4}})? \d{{4}}")),
-    ("TIME", "年", re.compile(
-        rf"\d{{4}} ?年 ?\d{{1,2}} ?月 ?\d{{1,2}} ?[日号]{_WEEKDAY_ZH}{_CLOCK_ZH}"
+    ("TIME", r"\d:\d\d", re.compile(rf"{_DATE}(?:,? (?:at )?|[T:]) *{_CLOCK}")),
+    ("TIME", r"\d:\d\d", re.compile(rf"(?<![\d:]){_CLOCK},? (?:on )?{_DATE}")),
+    ("TIME", r"\d:\d\d", re.compile(
+        rf"{_NAME} {_NAME} +\d{{1,2}} {_CLOCK}(?: [A-Z]{{3,4}})? \d{{4}}"
     )),
-    ("TIME", ":", re.compile(rf"(?<![\d:.])(?=\d{{1,2}}:\d\d:\d\d(?![\d:])){_CLOCK}")),
-    ("EPOCH", "1", re.compile(
+    ("TIME", r"\d ?[日号]|\d[/-]\d", re.compile(rf"{_DATE_ZH}{_CLOCK_ZH}")),
+    ("TIME", r"\d:\d\d", re.compile(rf"(?<![\d:.])(?=\d{{1,2}}:\d\d:\d\d(?![\d:])){_CLOCK}")),
+    ("TODAY", r"\d[./-]\d|\d{4}", re.compile(
+        rf"{_SAYS_TODAY}(?:{_DATE}|{_WEEKDAY_ZH}{_DATE_ZH})"
+    )),
+    ("EPOCH", r"1[5-9]\d{8}", re.compile(
         rf"(?:{_SAYS_EPOCH}|(?<![\w.])(?=1[5-9]\d{{8}}\.\d{{3}}))"
         r"1[5-9]\d{8}(?:(?:\d{3}){1,3}|\.\d{1,9})?(?![\w])"
     )),
-    ("UUID", "-", re.compile(_EDGE + r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
-    ("UUID_HEX", "", re.compile(
+    ("UUID", "-[0-9a-fA-F]{4}-", re.compile(
+        _EDGE + r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    )),
+    ("UUID_HEX", "[0-9a-fA-F]{32}", re.compile(
         _EDGE + r"[0-9a-fA-F]{12}[47][0-9a-fA-F]{3}[89abAB][0-9a-fA-F]{15}\b"
     )),
     ("ADDRESS", "0x", re.compile(_EDGE + r"0x[0-9a-fA-F]{9,16}\b")),
     ("CALL_ID", "call_", re.compile(_EDGE + r"call_[A-Za-z0-9]{6,40}\b")),
     ("TEMP_PATH", "/", re.compile(r"/(?:tmp|var/folders)/[\w./\-]{1,200}")),
 )  # fmt: skip
-"""What differs from run to run. A date without a time of day is none of it: "the weather on 1 May"
-asks something else than "on 2 May". Nor is a number that only might be a time or an id."""
+"""What differs from run to run. A date without a time of day is none of it unless it says that it
+is today's: "the weather on 1 May" asks something else than "on 2 May". Nor is a number that only
+might be a time or an id."""
 
 _MOST_PAIRS = 4_000_000  # of lines that are compared: a second
-_FRACTION = re.compile(r"(?<=\d)[.,]\d+(?=\D*$)")  # a clock on the full second has none
+_FRACTION = re.compile(r"(?<=:\d\d)[.,]\d+")
+_LABEL = re.compile(_SAYS_TODAY)
 _WORD = re.compile(r"[A-Za-z]+|[\u4e00-\u9fff]+|\d+")
 
 
 def hidden(text: str) -> str:
     """A text with a name in the place of everything volatile."""
     for name, sign, pattern in _VOLATILE:
-        if sign in text:
+        if re.search(sign, text):
             text = pattern.sub(_named(name), text)
     return text
 
@@ -84,11 +98,9 @@ def _named(name: str) -> Callable[[re.Match[str]], str]:
 
     def replaced(found: re.Match[str]) -> str:
         text = found[0]
-        if name == "TIME":
-            text = _WORD.sub(
-                lambda word: "9" if word[0].isdecimal() else "a", _FRACTION.sub("", text)
-            )
-            return f"<TIME {text}>"
+        if name in {"TIME", "TODAY"}:
+            says = label[0] if (label := _LABEL.match(text)) and name == "TODAY" else ""
+            return f"{says}<{name} {_spelling(text[len(says) :])}>"
         if name == "EPOCH":
             says = text.rstrip("0123456789.")
             digits = len(text[len(says) :].partition(".")[0])
@@ -96,6 +108,12 @@ def _named(name: str) -> Callable[[re.Match[str]], str]:
         return f"<{name}>"
 
     return replaced
+
+
+def _spelling(time: str) -> str:
+    """How a time is spelled, whatever the time; a clock on the full second shows no fraction."""
+    plain = _WORD.sub(lambda found: "9" if found[0].isdecimal() else "a", _FRACTION.sub("", time))
+    return " ".join(plain.split())
 
 
 def changed_lines(old: str, new: str) -> Iterator[tuple[str, str]]:

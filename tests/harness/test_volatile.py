@@ -51,6 +51,8 @@ LATER = MORNING + timedelta(days=270, hours=16, minutes=30, seconds=20)
         "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y, %I:%M %p", "%d.%m.%Y %H:%M:%S", "%Y/%m/%d %H:%M",
         "%B %d, %Y at %I:%M %p", "%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S UTC %Y",
         "%H:%M:%S %d/%m/%Y", "%I:%M %p on %B %d, %Y", "%Y年%m月%d日 %H:%M:%S", "%Y年%m月%d日%H时%M分",
+        "%c", "%Y-%m-%d %I:%M %p", "%Y-%m-%d at %H:%M", "%Y-%m-%d, %H:%M:%S", "%m/%d/%y %H:%M:%S",
+        "%Y-%m-%d 星期一 %H:%M:%S", "%Y/%m/%d 下午 %I:%M", "%Y年%m月%d日（周一）%H:%M",
         "%Y年%m月%d日 星期一 下午%I:%M", "%Y 年 %m 月 %d 日，%H点%M分%S秒",
     ],
 )  # fmt: skip
@@ -78,6 +80,15 @@ def test_a_time_in_any_usual_spelling(form: str) -> None:
         ("<f at 0x7f8e4ecc59d0>", "<f at 0x7f8e4edd0000>"),
         ("星期一，2026年11月30日 23:34:31", "星期一，2026年12月7日 9:04:31"),
         ("On Monday, 30 November 2026 23:34:29", "On Friday, 4 December 2026 7:00:01"),
+        ("Mon Nov 30 23:34:29 2026", "Tue Dec  1 23:34:29 2026"),
+        ("Today is Monday, 30 November 2026.", "Today is Tuesday, 1 December 2026."),
+        ("Today is 30.11.2026", "Today is 1.12.2026"),
+        ("Today is 11/30/26", "Today is 12/1/26"),
+        ("Today's date: 2026-11-30", "Today's date: 2026-12-01"),
+        ("It is November 30, 2026, be brief.", "It is May 3, 2027, be brief."),
+        ("今天是2026年11月30日，星期一。", "今天是2026年12月1日，星期二。"),
+        ("今天是星期一，2026年11月30日。", "今天是星期二，2026年12月1日。"),
+        ("当前日期：2026-11-30", "当前日期：2026-12-01"),
     ],
 )
 def test_numbers_and_ids_that_are_clearly_such(before: str, after: str) -> None:
@@ -93,6 +104,11 @@ def test_numbers_and_ids_that_are_clearly_such(before: str, after: str) -> None:
         ("2026年11月30日的天气", "2026年12月1日的天气"),
         ("11/30/2026", "12/01/2026"),
         ("Wake me at 7:30", "Wake me at 8:30"),
+        ("Today is 2026-11-30", "Today's date is 2026-12-01"),
+        ("Today is 30 November 2026", "Today is 2026-12-01"),
+        ("the weather today, 2026-11-30", "the weather then, 2026-12-01"),
+        ("Due date: 2026-11-30", "Due date: 2026-12-01"),
+        ("截止日期：2026年11月30日", "截止日期：2026年12月1日"),
         ("order 1796081648", "order 1796082000"),
         ("call 1555010999", "call 1555010888"),
         ("order 1796081648416", "order 1796082000123"),
@@ -118,6 +134,21 @@ def test_what_may_be_meant_is_never_hidden(before: str, after: str) -> None:
 def test_long_texts_of_digits_and_capitals_take_linear_time() -> None:
     """What only begins like a time is given up soon; a guard against hanging, with much slack."""
     began = time.monotonic()
-    for piece in ("1:", "12:34 ", "Aaa ", "Aaa 1 ", "1/", "2026年", "time: ", "0x", "a1", "t=1"):
+    for piece in (
+        "1:",
+        "12:34 ",
+        "Aaa ",
+        "Aaa 1 ",
+        "1/",
+        "2026年",
+        "time: ",
+        "0x",
+        "a1",
+        "t=1",
+        "今天是",
+        "It is A",
+        "2026-1-",
+        "2026 ",
+    ):
         hidden(piece * (200_000 // len(piece)))
     assert time.monotonic() - began < 30
