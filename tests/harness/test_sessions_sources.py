@@ -72,7 +72,7 @@ def test_an_allowed_package_allows_what_it_defines(tmp_path: Path, hostile: Path
     path = session_naming(tmp_path, "hostile_agents:assistant")
     assert replay(path, allow=["hostile_agents"]).ok  # harness.demo, where it is from, is allowed
     assert hostile.exists()
-    with pytest.raises(FactoryRefused, match="defined in 'pathlib'"):
+    with pytest.raises(FactoryRefused, match="defined in 'pathlib"):
         allowed_factory("hostile_agents:Path", ["hostile_agents"])
 
 
