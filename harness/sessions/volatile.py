@@ -69,6 +69,9 @@ _MOST_PAIRS = 4_000_000  # of lines that are compared: a second
 _FRACTION = re.compile(r"(?<=:\d\d)[.,]\d+")
 _LABEL = re.compile(_SAYS_TODAY)
 _WORD = re.compile(r"[A-Za-z]+|[\u4e00-\u9fff]+|\d+")
+_PIECES = re.compile(r"[A-Za-z]+|[\u4e00-\u9fff]+|\d+|\s+|.")
+_KINDS = {"digits": r"\d+", "letters": "[A-Za-z]+", "characters": "[一-鿿]+", "space": " +"}
+_TIMES = frozenset({"TIME", "TODAY"})
 
 
 def hidden(text: str) -> str:
@@ -83,10 +86,11 @@ def mask_of(before: str | None, after: str | None) -> str | None:
     """The expression that hides all that differs between two texts, or None if more differs."""
     if before is None or after is None or hidden(before) != hidden(after):
         return None
-    needed = []
+    needed: dict[str, None] = {}
     for name, _, pattern in _VOLATILE:
-        if pattern.findall(before) != pattern.findall(after):
-            needed.append(pattern.pattern)
+        for was, now in zip(pattern.finditer(before), pattern.finditer(after), strict=False):
+            if was[0] != now[0]:
+                needed[_mask(name, was)] = None
         before, after = (pattern.sub(_named(name), each) for each in (before, after))
         if before == after:
             return "|".join(needed)
@@ -97,23 +101,50 @@ def _named(name: str) -> Callable[[re.Match[str]], str]:
     """What stands in the place of one: times that are spelled in two ways are two things."""
 
     def replaced(found: re.Match[str]) -> str:
-        text = found[0]
-        if name in {"TIME", "TODAY"}:
-            says = label[0] if (label := _LABEL.match(text)) and name == "TODAY" else ""
-            return f"{says}<{name} {_spelling(text[len(says) :])}>"
+        label, value = _labelled(name, found[0])
         if name == "EPOCH":
-            says = text.rstrip("0123456789.")
-            digits = len(text[len(says) :].partition(".")[0])
-            return f"{says}<EPOCH of {digits}>"
-        return f"<{name}>"
+            value = str(len(value.partition(".")[0]))
+        elif name in _TIMES:  # a clock on the full second shows no fraction
+            value = _WORD.sub(lambda each: _KINDS[_kind(each[0])], _FRACTION.sub("", value))
+            value = " ".join(value.split())
+        else:
+            value = ""
+        return f"{label}<{name} {value}>"
 
     return replaced
 
 
-def _spelling(time: str) -> str:
-    """How a time is spelled, whatever the time; a clock on the full second shows no fraction."""
-    plain = _WORD.sub(lambda found: "9" if found[0].isdecimal() else "a", _FRACTION.sub("", time))
-    return " ".join(plain.split())
+def _mask(name: str, found: re.Match[str]) -> str:
+    """The expression for one and its like: short, so that it can be read."""
+    label, value = _labelled(name, found[0])
+    if name == "EPOCH":
+        return rf"{re.escape(label)}\d{{{len(value.partition('.')[0])}}}(?:\.\d+)?"
+    if name not in _TIMES:
+        return found.re.pattern
+    pieces = _PIECES.findall(_FRACTION.sub("", value))
+    mask = "".join(_KINDS.get(_kind(each)) or re.escape(each) for each in pieces)
+    return re.escape(label) + mask.replace(r":\d+:\d+", r":\d+:\d+(?:[.,]\d+)?")
+
+
+def _labelled(name: str, text: str) -> tuple[str, str]:
+    """The words that say what it is, where there have to be some, and the value."""
+    label = ""
+    if name == "EPOCH":
+        label = text.rstrip("0123456789.")
+    elif name == "TODAY" and (says := _LABEL.match(text)):
+        label = says[0]
+    return label, text[len(label) :]
+
+
+def _kind(piece: str) -> str:
+    """What a piece of a time consists of; a mark is of no kind."""
+    if piece.isspace():
+        return "space"
+    if piece.isdecimal():
+        return "digits"
+    if piece.isalpha():
+        return "letters" if piece.isascii() else "characters"
+    return "mark"
 
 
 def changed_lines(old: str, new: str) -> Iterator[tuple[str, str]]:
