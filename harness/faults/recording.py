@@ -99,7 +99,8 @@ class Recording:
             url = source.base_url.replace("://", f"://{userinfo}@", 1)
             source = source.model_copy(update={"base_url": url})
         model = build_model(source, session=http, clock=clock)
-        return build_agent(self.factory, self.session.agent, model, clock, http)
+        with seeded(self.session.seed):
+            return build_agent(self.factory, self.session.agent, model, clock, http)
 
     def staged(
         self, agent: Agent, clock: Clock, runner: ToolRunner, observers: Sequence[Any]

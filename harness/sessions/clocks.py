@@ -8,6 +8,7 @@ So an agent that looks at the clock more often than it did is still in the same 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -68,9 +69,13 @@ class ReplayClock:
     """Gives the recorded readings in order; time moves as the tape does, and nothing waits.
 
     After the last reading wall time goes on from there with what has passed since.
+
+    Args:
+        pace: what is waited of the recorded time, from 0.0 (nothing) to 1.0 (all of it).
     """
 
-    def __init__(self, readings: Sequence[str] = ()) -> None:
+    def __init__(self, readings: Sequence[str] = (), *, pace: float = 0.0) -> None:
+        self._pace = pace
         self._readings = [datetime.fromisoformat(each) for each in readings]
         self._next = 0
         self._elapsed = self._last_read = 0.0
@@ -92,12 +97,15 @@ class ReplayClock:
             return self._elapsed
 
     def sleep(self, seconds: float) -> None:
-        """Move on without waiting."""
+        """Move on; waits only as the pace says."""
+        time.sleep(self._pace * seconds)
         with self._lock:
             self._elapsed += seconds
 
     def advance_to(self, elapsed: float) -> None:
         """Be at least this far; time does not go back."""
+        if self._pace and elapsed > self._elapsed:
+            time.sleep(self._pace * (elapsed - self._elapsed))
         with self._lock:
             self._elapsed = max(self._elapsed, elapsed)
 

@@ -107,7 +107,8 @@ class Recording:
 
     def _agent(self, factory: Factory) -> Agent:
         model = build_model(self.model_source, session=self.http, clock=self.clock)
-        agent = build_agent(factory, self.plan.agent, model, self.clock, self.http)
+        with seeded(self.plan.seed):
+            agent = build_agent(factory, self.plan.agent, model, self.clock, self.http)
         self.tools = tool_definitions(agent)
         changes: dict[str, object] = {
             "executor": exchange_runner(agent.executor, self._recording_runner)

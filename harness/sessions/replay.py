@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import requests
 
 from agent_core.agent import Agent
+from agent_core.errors import ConfigError
 from agent_core.events import Observer
 from agent_core.messages import RunResult
 from harness.plain import counted
@@ -62,6 +63,7 @@ def replay(
     mode: ReplayMode = "strict",
     tools: ToolMode = "taped",
     borders: Borders | None = None,
+    pace: float = 0.0,
     fail_on: FailOn = "warn",
     observers: Sequence[Observer] = (),
     traces: Callable[[], Sequence[Trace]] | None = None,
@@ -81,6 +83,7 @@ def replay(
             never fails for it.
         tools: `taped` answers tool calls from the recording, `live` runs them.
         borders: where streams are cut into chunks; as they came unless given.
+        pace: 1.0 as slowly as it was recorded, 0.0 without waiting.
         fail_on: the least severity of drift that fails.
         traces: gives what the observers have written of this replay, to be held against the
             recording: a trace that says something else fails.
@@ -88,7 +91,10 @@ def replay(
     Raises:
         SessionFormatError: no session.
         FactoryRefused: the agent cannot be built, or may not be.
+        ConfigError: a pace outside 0…1.
     """
+    if not 0 <= pace <= 1:
+        raise ConfigError(f"pace must be from 0 (at once) to 1 (as recorded), got {pace!r}")
     file = session if isinstance(session, SessionFile) else load_session(session)
     path = None if isinstance(session, SessionFile) else Path(session)
     name = name or ("session" if path is None else path.stem)
@@ -106,7 +112,9 @@ def replay(
             )
         chosen = named_factory(factory) if isinstance(factory, str) else factory
         chosen = chosen or allowed_factory(file.session.agent.factory, allow)
-        run = _Replay(file, file.session, mode=mode, live_tools=tools == "live", borders=borders)
+        run = _Replay(
+            file, file.session, mode=mode, live_tools=tools == "live", borders=borders, pace=pace
+        )
         report = run.report(chosen, name, fail_on=fail_on, observers=observers)
         written = traces() if traces is not None else ()
         if written:  # a sampler may have left it out
@@ -128,11 +136,12 @@ class _Replay:
         mode: ReplayMode,
         live_tools: bool,
         borders: Borders | None,
+        pace: float,
     ) -> None:
         self.session = session
         self.mode = mode
         self.live_tools = live_tools
-        self.clock = ReplayClock(session.clock.now)
+        self.clock = ReplayClock(session.clock.now, pace=pace)
         self.player = Player(file, clock=self.clock, skip_within=not live_tools, borders=borders)
         self.calls = call_tape(session.tape)
         self.searches = search_tape(session.searches)
@@ -171,7 +180,8 @@ class _Replay:
     def _agent(self, factory: Factory, observers: Sequence[Observer]) -> Agent:
         session = replay_session(self.player)
         model = build_model(self.session.model, session=session, clock=self.clock)
-        agent = build_agent(factory, self.session.agent, model, self.clock, session)
+        with seeded(self.session.seed):
+            agent = build_agent(factory, self.session.agent, model, self.clock, session)
         watch = [StepWatch(self.session.trajectory, self.cancel)] if self.mode == "strict" else []
         changes: dict[str, object] = {"observers": (*agent.observers, *watch, *observers)}
         if not self.live_tools:

@@ -59,6 +59,8 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
               show_default=True, help="Answer tool calls from the tape, or run them.")  # fmt: skip
 @click.option("--borders", type=click.Choice(BORDERS),
               help="Where streams are cut into chunks; as they came unless given.")  # fmt: skip
+@click.option("--pace", default=0.0, show_default=True, type=click.FloatRange(0, 1),
+              help="1: as slowly as it was recorded, 0: without waiting.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice(["warn", "fail"]), default="warn",
               show_default=True, help="The least severity of drift that fails.")  # fmt: skip
 @click.option("--accept", "accepted", multiple=True, metavar="CAUSE",
@@ -119,6 +121,7 @@ def replay_command(
             return
         how |= {"factory": agent, "allow": allow}
         reports, unjudged = _replayed(files, tracing, how)
+        how["pace"] = 0.0  # to look once more, nobody has to wait
         if accepted:
             reports = accept(reports, accepted, SystemClock(), **how)
         pages = {} if html_file is None else _trace_pages(reports, html_file, how)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 import requests
 
 from agent_core.clock import ManualClock, SystemClock
-from agent_core.errors import ConnectionFailed
+from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.models import OllamaChat, OpenAIChat, ScriptedModel
+from harness.demo.agents import assistant
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.clocks import RecordingClock, ReplayClock, seeded
 from harness.sessions.errors import FactoryRefused
@@ -243,3 +245,38 @@ def test_chance_is_the_same_and_comes_back() -> None:
     with seeded(7):
         assert random.random() == first
     assert random.getstate() == before
+
+
+def test_chance_is_the_same_while_the_agent_is_built(tmp_path: Path) -> None:
+    """A factory may toss a coin: the replay gets what the recording got."""
+    import random
+
+    def tossed(*args: Any, **kwargs: Any) -> Any:
+        number = random.random()
+        return assistant(*args, **kwargs).replace(instructions=f"Your number is {number}.")
+
+    path = tmp_path / "tossed.yaml"
+    three_steps(path, factory=tossed)
+    random.random()  # what happens meanwhile does not count
+    assert replay(path, factory=tossed).ok
+    assert not replay(path, factory=assistant).ok
+
+
+def test_a_replay_takes_as_much_of_the_recorded_time_as_it_is_told(tmp_path: Path) -> None:
+    """At once unless a pace is given; the clock of the agent says the same at any pace."""
+    path = tmp_path / "slow.yaml"
+    three_steps(path)
+    file = load_session(path)
+    assert file.session is not None
+    takes = [
+        each.model_copy(update={"at": 1000.0 * number, "seconds": 1000.0, "times": []})
+        for number, each in enumerate(file.session.takes)
+    ]
+    file = replace(file, session=file.session.model_copy(update={"takes": takes}))
+    at_once = replay(file, factory=assistant)
+    paced = replay(file, factory=assistant, pace=0.0001)
+    assert (at_once.ok, paced.ok) == (True, True)
+    assert paced.seconds >= 0.3
+    assert at_once.results[0].answer == paced.results[0].answer
+    with pytest.raises(ConfigError, match="pace must be from 0"):
+        replay(file, factory=assistant, pace=2.0)
