@@ -12,15 +12,16 @@ from difflib import SequenceMatcher
 from hashlib import sha256
 from typing import Any
 
-from agent_core.messages import Reply
+from agent_core.messages import JsonObject, JsonValue, Reply
 from harness import semconv
 from harness.content import digest
 from harness.content import name as short
 from harness.plain import counted
 from harness.redact import redactor
 from harness.sessions.conversion import api_of, reply_of
+from harness.sessions.crosscheck_run import run_lies, uncut
 from harness.sessions.exchange import canonical_json, json_body
-from harness.sessions.format import SessionFile
+from harness.sessions.format import GoldenTurn, SessionFile
 from harness.sessions.player import Player
 from harness.trace.spans import Trace, TraceSpan
 
@@ -35,13 +36,17 @@ _COUNTS = (
 
 
 def cross_check(
-    file: SessionFile, traces: Sequence[Trace], served: Sequence[int | None] | None = None
+    file: SessionFile,
+    traces: Sequence[Trace],
+    served: Sequence[int | None] | None = None,
+    turns: Sequence[GoldenTurn] = (),
 ) -> list[str]:
     """What a trace says otherwise than the recording, in words; empty when they agree.
 
     Args:
         traces: those of one replay or one recording, a turn each.
         served: numbers of the takes that answered, in the order of asking; None means all.
+        turns: what the run of each trace did, where that is known.
     """
     player = Player(file, skip_within=False)
     asked = list(range(len(player.takes))) if served is None else [*served]
@@ -56,6 +61,8 @@ def cross_check(
     for span in spans:
         if span.kind in _CALLING:
             found += _call(player, span, partners)
+    for turn, trace in zip(turns, traces, strict=False):
+        found += run_lies(turn, trace.root)
     if not found:  # else the sums would only repeat it
         found += [lie for span in spans if span.kind == "invoke_agent" for lie in _totals(span)]
     return found
@@ -98,7 +105,13 @@ def _attempt(player: Player, number: int, span: TraceSpan) -> Iterator[str]:
 def _call(player: Player, span: TraceSpan, partners: dict[str, int]) -> Iterator[str]:
     """A model call: its attempts add up, and the last of them brought what it says."""
     attempts = [child for child in span.children if semconv.ATTEMPT in child.attributes]
+    attempts.sort(key=lambda each: each.start)
     said = span.attributes.get("harness.attempts", 1)
+    numbers = [each.attributes[semconv.ATTEMPT] for each in attempts]
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield f"the attempts of {span.name} are {numbers} in their order"
+    if not attempts and not span.failed and partners and span.kind == "chat":
+        yield f"{span.name} has no attempt span, though it got a reply"
     if attempts and said != len(attempts) and not span.failed:
         yield f"{span.name} says {said} attempts and has {counted(len(attempts), 'attempt span')}"
     if not attempts or span.failed or span.kind != "chat":
@@ -128,12 +141,21 @@ def _reply(number: int, reply: Reply, player: Player, span: TraceSpan) -> Iterat
     reason = reply.finish_reason
     reason = None if reason is None else short(reason)
     yield from _compare(number, "finish reason", reason, said.get("harness.finish_reason"))
+    listed = None if reason is None else [reason]
+    claimed = said.get(semconv.FINISH_REASONS)
+    yield from _compare(number, "finish reasons", listed, claimed and list(claimed))
+    answering = None if reply.model is None else short(reply.model)
+    yield from _compare(number, "model of the reply", answering, said.get(semconv.RESPONSE_MODEL))
     text, claimed = digest(reply.text), said.get("harness.reply.sha256")
     if not said.get("harness.reply.cut_by_client") and text != claimed:
         yield f"exchange {number + 1}: the text is another one than the span has the digest of"
     calls = len(reply.tool_calls)
     yield from _compare(number, "tool calls", calls, said.get("harness.reply.tool_calls", 0))
-    yield from _contents(number, reply, said.get(semconv.OUTPUT_MESSAGES))
+    yield from _contents(number, reply, uncut(span, semconv.OUTPUT_MESSAGES))
+    asked_texts = _texts(body.get("messages")) if isinstance(body, dict) else []
+    shown = _texts(_messages(uncut(span, semconv.INPUT_MESSAGES)))
+    if shown and asked_texts and shown != asked_texts:
+        yield f"exchange {number + 1}: the messages on the span are not those that were sent"
 
 
 def _totals(run: TraceSpan) -> Iterator[str]:
@@ -164,23 +186,43 @@ def _count(span: TraceSpan, key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _contents(number: int, reply: Reply, messages: Any) -> Iterator[str]:
-    """Names and arguments of the calls, where the span holds texts and none was cut."""
-    value = (
-        json_body(messages.encode()) if isinstance(messages, str) and "…" not in messages else None
-    )
-    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+def _contents(number: int, reply: Reply, messages: str | None) -> Iterator[str]:
+    """The text, and names and arguments of the calls, where the span holds them uncut."""
+    shown = _messages(messages)
+    if not shown:
         return
-    parts = [each for each in value[0].get("parts", []) if isinstance(each, dict)]
+    yield from _compare(number, "text", [redactor.text(reply.text)], _texts(shown) or [""])
     claimed = [
         (str(each.get("name")), _arguments(each.get("arguments")))
-        for each in parts
+        for each in _parts(shown[0])
         if each.get("type") == "tool_call"
     ]
     recorded = [(call.name, _arguments(call.arguments)) for call in reply.tool_calls]
+    yield from _compare(number, "calls in the message", len(recorded), len(claimed))
     for was, now in zip(recorded, claimed, strict=False):
         yield from _compare(number, "tool", was[0], now[0])
         yield from _compare(number, f"arguments of {was[0]}", was[1], now[1])
+
+
+def _messages(text: str | None) -> list[JsonObject]:
+    value = json_body(text.encode()) if text is not None else None
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _parts(message: JsonObject) -> list[JsonObject]:
+    parts = message.get("parts")
+    return [each for each in parts if isinstance(each, dict)] if isinstance(parts, list) else []
+
+
+def _texts(messages: JsonValue) -> list[str]:
+    """The texts of messages, as a request or a span has them."""
+    found: list[JsonValue] = []
+    for each in messages if isinstance(messages, list) else []:
+        if isinstance(each, dict):
+            found.append(each.get("content"))
+            found += [part.get("content", part.get("response")) for part in _parts(each)
+                      if part.get("type") in {"text", "tool_call_response"}]  # fmt: skip
+    return [each for each in found if isinstance(each, str) and each]
 
 
 def _arguments(value: Any) -> str:

@@ -120,9 +120,15 @@ def replay(
         if written:  # a sampler may have left it out
             from harness.sessions.crosscheck import cross_check  # noqa: PLC0415 - for traces only
 
-            lies = tuple(cross_check(file, written, report.served))
-            report = dataclasses.replace(report, lies=lies, ok=report.ok and not lies)
+            # What live tools say may hold secrets, of which a digest is another one when hidden.
+            told = () if tools == "live" else tuple(map(golden_turn, report.results))
+            report = with_lies(report, cross_check(file, written, report.served, told))
     return dataclasses.replace(report, path=path, seconds=time.perf_counter() - began)
+
+
+def with_lies(report: Report, lies: Sequence[str]) -> Report:
+    """The report, failed if a trace says otherwise than its recording."""
+    return dataclasses.replace(report, lies=tuple(lies), ok=report.ok and not lies)
 
 
 class _Replay:

@@ -28,7 +28,7 @@ from harness.sessions.cassette import load_session
 from harness.sessions.errors import NotReplaced, SessionError
 from harness.sessions.format import GoldenTurn
 from harness.sessions.record import Recorded, rewrite
-from harness.sessions.replay import replay
+from harness.sessions.replay import replay, with_lies
 from harness.sessions.report import SuiteReport, suite_report
 from harness.sessions.servers import Servers
 from harness.sessions.session_report import Report
@@ -124,7 +124,9 @@ def replay_command(
         how["pace"] = 0.0  # to look once more, nobody has to wait
         if accepted:
             reports = accept(reports, accepted, SystemClock(), **how)
-        pages = {} if html_file is None else _trace_pages(reports, html_file, how)
+        pages: dict[Path, list[str]] = {}
+        if html_file is not None:
+            pages, reports = _trace_pages(reports, html_file, how)
         report = suite_report(reports, unjudged, shard=shard, suite=suite, traces=pages)
         if html_file is not None:
             from harness.sessions.report_page import report_page  # noqa: PLC0415 - slow to load
@@ -173,29 +175,35 @@ def _print(
 
 def _trace_pages(
     reports: Sequence[Report], html_file: Path, how: Mapping[str, Any]
-) -> dict[Path, list[str]]:
-    """Write a page for each turn of each session, beside the report; give their addresses."""
+) -> tuple[dict[Path, list[str]], list[Report]]:
+    """Write a page for each turn of each session, beside the report; give their addresses.
+
+    The reports come back with what the traces say otherwise than the recordings.
+    """
     from harness.trace.html import page  # noqa: PLC0415 - OpenTelemetry takes a while to load
     from harness.trace.memory import MemoryTraces  # noqa: PLC0415
 
     with naming("--html", html_file):
         if not is_replaceable(html_file):  # a device or a pipe has no place beside it
-            return {}
+            return {}, list(reports)
     folder = html_file.with_name(f"{html_file.stem}-traces")
     with naming("--html (the traces that it links to)", folder):
         folder.mkdir(parents=True, exist_ok=True)
     written: dict[Path, list[str]] = {}
+    checked: list[Report] = []
     for number, report in enumerate(reports, start=1):
-        if report.path is None or not report.results:
-            continue
-        memory = MemoryTraces(replayed=True)
-        trouble = "" if report.ok else f"session {report.name} failed: {report.in_words()[0]}"
-        replay(report.path, **how, observers=[memory.observer])
-        for turn, trace in enumerate(memory.traces(), start=1):
-            name = f"{number:03d}-{report.name}-{turn}.html"
-            write_output("--html", folder / name, page(trace, trouble=trouble))
-            written.setdefault(report.path, []).append(f"{folder.name}/{name}")
-    return written
+        path = report.path
+        if path is not None and report.results:
+            memory = MemoryTraces(replayed=True)
+            again = replay(path, **how, observers=[memory.observer], traces=memory.traces)
+            report = with_lies(report, again.lies)  # noqa: PLW2901 - the same, checked
+            trouble = "" if report.ok else f"session {report.name} failed: {report.in_words()[0]}"
+            for turn, trace in enumerate(memory.traces(), start=1):
+                name = f"{number:03d}-{report.name}-{turn}.html"
+                write_output("--html", folder / name, page(trace, trouble=trouble))
+                written.setdefault(path, []).append(f"{folder.name}/{name}")
+        checked.append(report)
+    return written, checked
 
 
 def _sweep_of(sweep_file: Path | None, html_file: Path | None) -> JsonObject | None:
