@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from agent_core.cancellation import cancelled_by
 from agent_core.catalogue import ToolCatalogue
@@ -138,17 +139,21 @@ class Agent:
         if type(top_k) is not int or top_k < 1:
             raise ConfigError(f"top_k must be a positive whole number, got {top_k!r}")
 
-    def replace(self, **changes: Any) -> Agent:
+    def replace(self, **changes: Any) -> Self:
         """Give a copy with some gears changed: any argument of the constructor but `tools`.
 
-        The standard gears follow a change of protocol or language.
+        The standard gears follow a change of protocol or language. A subclass stays what it is;
+        its own constructor is not called again.
         """
-        kept = {key: value for key, value in vars(self).items() if key not in changes}
+        arguments = {"model", *(Agent.__init__.__kwdefaults__ or ())}
+        kept = {key: getattr(self, key) for key in arguments - changes.keys()}
         if {"protocol", "language"} & changes.keys() and isinstance(self.parser, StandardParser):
             kept.pop("parser", None)
         if "language" in changes and isinstance(self.executor, FunctionCallExecutor):
             kept["executor"] = self.executor.replace(language=changes["language"])
-        return Agent(**{**kept, **changes})
+        twin = copy(self)
+        Agent.__init__(twin, **{**kept, **changes})
+        return twin
 
     @property
     def system_prompt(self) -> str:

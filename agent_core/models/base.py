@@ -88,6 +88,11 @@ class HttpChat(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, url={self._target.url!r})"
 
+    @property
+    def session(self) -> requests.Session:
+        """What its requests go through."""
+        return self._http.session
+
     def chat(
         self,
         messages: Sequence[Message],

@@ -6,9 +6,9 @@ import difflib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from threading import Event
-from typing import Any
+from typing import Any, Self
 
 from agent_core.errors import ConfigError, ToolError
 from agent_core.events import ToolEnded, ToolStarted, scope
@@ -92,10 +92,17 @@ class FunctionCallExecutor:
         """The tools by name, in the order they were given."""
         return self._definitions
 
-    def replace(self, **changes: Any) -> FunctionCallExecutor:
-        """Give a copy with some arguments of the constructor changed."""
-        kept = {key: value for key, value in vars(self).items() if not key.startswith("_")}
-        return FunctionCallExecutor(**{"tools": self._definitions.values(), **kept, **changes})
+    def replace(self, **changes: Any) -> Self:
+        """Give a copy with some arguments of the constructor changed.
+
+        A subclass stays what it is; its own constructor is not called again.
+        """
+        arguments = FunctionCallExecutor.__init__.__kwdefaults__ or ()
+        kept = {key: getattr(self, key) for key in arguments}
+        kept["tools"] = self._definitions.values()
+        twin = copy(self)
+        FunctionCallExecutor.__init__(twin, **{**kept, **changes})
+        return twin
 
     def execute(
         self, action: Action, *, timeout: float | None = None, cancel: Event | None = None

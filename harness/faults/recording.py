@@ -22,7 +22,12 @@ from harness.sessions.exchange import Request, Response
 from harness.sessions.format import GoldenStep, Session, SessionFile
 from harness.sessions.plan import history_of
 from harness.sessions.player import Player, replay_session
-from harness.sessions.sources import Factory, build_agent, build_model
+from harness.sessions.sources import (
+    Factory,
+    build_agent,
+    build_model,
+    see_that_it_asks_through,
+)
 from harness.sessions.tape import call_tape, search_tape
 from harness.sessions.taped import TapedRetriever, TapedRunner, exchange_runner
 from harness.sessions.trajectory import first_divergence, golden_step, golden_turn
@@ -100,7 +105,9 @@ class Recording:
             source = source.model_copy(update={"base_url": url})
         model = build_model(source, session=http, clock=clock)
         with seeded(self.session.seed):
-            return build_agent(self.factory, self.session.agent, model, clock, http)
+            agent = build_agent(self.factory, self.session.agent, model, clock, http)
+        see_that_it_asks_through(http, agent)
+        return agent
 
     def staged(
         self, agent: Agent, clock: Clock, runner: ToolRunner, observers: Sequence[Any]

@@ -31,6 +31,7 @@ from harness.sessions.sources import (
     build_agent,
     build_model,
     named_factory,
+    see_that_it_asks_through,
     tool_definitions,
 )
 from harness.sessions.tape import call_tape, search_tape
@@ -188,6 +189,7 @@ class _Replay:
         model = build_model(self.session.model, session=session, clock=self.clock)
         with seeded(self.session.seed):
             agent = build_agent(factory, self.session.agent, model, self.clock, session)
+        see_that_it_asks_through(session, agent)
         watch = [StepWatch(self.session.trajectory, self.cancel)] if self.mode == "strict" else []
         changes: dict[str, object] = {"observers": (*agent.observers, *watch, *observers)}
         if not self.live_tools:

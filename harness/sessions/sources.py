@@ -23,8 +23,9 @@ import requests
 from agent_core.agent import Agent
 from agent_core.errors import ConnectionFailed
 from agent_core.gears import ChatModel, Clock
-from agent_core.models import OllamaChat, OpenAIChat
+from agent_core.models import OllamaChat, OpenAIChat, RouterChat
 from agent_core.models.address import is_loopback, ollama_address, parse_address
+from agent_core.models.base import HttpChat
 from agent_core.tools import FunctionCallExecutor
 from harness.redact import redactor
 from harness.sessions.errors import FactoryRefused
@@ -136,6 +137,9 @@ def build_agent(
         "protocol": source.protocol,
         **source.parameters,
     }
+    name = source.factory
+    if hasattr(factory, "__qualname__"):  # another one may have been given
+        name = f"{factory.__module__}:{factory.__qualname__}"
     takes = signature(factory)
     if "http" in takes.parameters:
         parameters["http"] = http
@@ -143,13 +147,31 @@ def build_agent(
         takes.bind(model, clock=clock, **parameters)
     except TypeError as error:
         raise FactoryRefused(
-            f"{source.factory} cannot be called: {error}; it takes {takes}, expected "
+            f"{name} cannot be called: {error}; it takes {takes}, expected "
             "`def factory(model, *, clock, language, protocol) -> Agent` and its own parameters"
         ) from error
     agent = factory(model, clock=clock, **parameters)
     if not isinstance(agent, Agent):
-        raise FactoryRefused(f"{source.factory} gave {type(agent).__name__}, expected an Agent")
+        raise FactoryRefused(f"{name} gave {type(agent).__name__}, expected an Agent")
     return agent if source.tools is None else _with_tools(agent, source.tools)
+
+
+def see_that_it_asks_through(http: requests.Session, agent: Agent) -> None:
+    """A replay opens no socket: the agent's models use what they were given.
+
+    Raises:
+        FactoryRefused: one of them would ask a server by itself.
+    """
+    asked: list[ChatModel] = [agent.model]
+    for each in asked:
+        if isinstance(each, RouterChat):
+            asked += [route.model for route in each.routes]
+        elif isinstance(each, HttpChat) and each.session is not http:
+            raise FactoryRefused(
+                f"the agent asks {each!r}, a model of its own; expected the one that its factory "
+                "is given as `model` (or another one with `session=http`, which a factory that "
+                "takes `http` is given)"
+            )
 
 
 def tool_definitions(agent: Agent) -> list[ToolDefinition]:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 import requests
 
+from agent_core import Agent
 from agent_core.clock import ManualClock, SystemClock
 from agent_core.errors import ConfigError, ConnectionFailed
-from agent_core.models import OllamaChat, OpenAIChat, ScriptedModel
+from agent_core.models import OllamaChat, OpenAIChat, RouterChat, ScriptedModel
+from agent_core.tools import FunctionCallExecutor
+from harness import instrument
 from harness.demo.agents import assistant
 from harness.sessions.cassette import load_session, render_session
 from harness.sessions.clocks import RecordingClock, ReplayClock, seeded
@@ -280,3 +283,65 @@ def test_a_replay_takes_as_much_of_the_recorded_time_as_it_is_told(tmp_path: Pat
     assert at_once.results[0].answer == paced.results[0].answer
     with pytest.raises(ConfigError, match="pace must be from 0"):
         replay(file, factory=assistant, pace=2.0)
+
+
+def test_a_replay_refuses_a_model_that_the_agent_brings_itself(tmp_path: Path) -> None:
+    """It would ask a server; behind a router, too. One that sends through `http` is fine."""
+    path = tmp_path / "own.yaml"
+    three_steps(path)
+    own = OllamaChat("m", base_url="http://127.0.0.1:9")
+
+    def direct(_model: Any, **how: Any) -> Any:
+        return assistant(own, **how)
+
+    def routed(model: Any, **how: Any) -> Any:
+        return assistant(RouterChat([model, own]), **how)
+
+    def through(model: Any, *, http: requests.Session, **how: Any) -> Any:
+        return assistant(RouterChat([model, OllamaChat("n", session=http)]), **how)
+
+    for factory in (direct, routed):
+        with pytest.raises(FactoryRefused, match=r"OllamaChat\('m', .* a model of its own"):
+            replay(path, factory=factory)
+    assert replay(path, factory=through).ok
+
+
+def test_a_factory_that_was_given_is_the_one_that_is_named(tmp_path: Path) -> None:
+    """Not the one that the session names."""
+    path = tmp_path / "given.yaml"
+    three_steps(path)
+
+    def narrow(model: Any) -> Any:
+        return assistant(model, clock=SystemClock())
+
+    with pytest.raises(FactoryRefused, match=r"test_sessions_sources:.*narrow cannot be called"):
+        replay(path, factory=narrow)
+
+
+def test_subclasses_of_the_agent_and_its_executor_are_recorded_and_replayed(tmp_path: Path) -> None:
+    """What they override is part of the agent: a replay without it is another run."""
+
+    class Loud(FunctionCallExecutor):
+        def execute(self, action: Any, **how: Any) -> Any:
+            seen = super().execute(action, **how)
+            return replace(seen, text=seen.text.upper())
+
+    class Polite(Agent):
+        def run(self, question: str, *args: Any, **how: Any) -> Any:
+            return super().run(f"{question} Please.", *args, **how)
+
+    def loud(*args: Any, **how: Any) -> Any:
+        plain = assistant(*args, **how)
+        return plain.replace(executor=Loud(plain.executor.definitions.values()))
+
+    def polite(model: Any, **how: Any) -> Any:
+        return Polite(model, executor=assistant(model, **how).executor, **how)
+
+    for number, factory in enumerate((loud, polite)):
+        path = tmp_path / f"{number}.yaml"
+        three_steps(path, factory=factory)
+        assert replay(path, factory=factory).ok
+        assert not replay(path, factory=assistant).ok
+        agent = factory(ScriptedModel([]), clock=SystemClock())
+        watched = instrument(agent)
+        assert (type(watched), type(watched.executor)) == (type(agent), type(agent.executor))
