@@ -22,6 +22,9 @@ _TEXTS = (
 )
 """Texts that stand on a span beside their digest."""
 
+_MARKS = ("***", "…[+", '{"omitted":')
+"""What stands in a text for what was hidden (`harness.redact`) or cut (`harness.content`)."""
+
 
 def run_lies(turn: GoldenTurn, run: TraceSpan) -> Iterator[str]:
     """What the spans of a run say otherwise than the turn that it took."""
@@ -39,16 +42,16 @@ def run_lies(turn: GoldenTurn, run: TraceSpan) -> Iterator[str]:
         yield from _step(step, span, parallel=run.attributes.get("harness.protocol") == "native")
     for each in run.walk():
         yield from _outside(each)
-    if run.attributes.get(semconv.CONTENT_MODE) == "full":
-        for each in (run, *run.find("execute_tool")):
-            yield from _texts(each)
+    for each in (run, *run.find("execute_tool")):
+        yield from _texts(each)
 
 
 def uncut(span: TraceSpan, key: str) -> str | None:
-    """A text of a span, if it is whole and nothing in it was hidden."""
+    """A text of a span, unless something of it was cut or hidden."""
     text = span.attributes.get(key)
-    cut = key in span.attributes.get(semconv.TRUNCATED_ATTRIBUTES, ())
-    return None if cut or not isinstance(text, str) or "***" in text else text
+    if not isinstance(text, str) or any(mark in text for mark in _MARKS):
+        return None
+    return text
 
 
 def _step(step: GoldenStep, span: TraceSpan, *, parallel: bool) -> Iterator[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from harness import semconv
+from harness.cli import main
 from harness.sessions.cassette import load_session
 from harness.sessions.crosscheck import cross_check
 from harness.sessions.replay import replay
@@ -156,3 +159,15 @@ def test_true_traces_are_believed(name: str) -> None:
     path = CASSETTES / f"{name}.yaml"
     report = replay(path, observers=[memory.observer], traces=memory.traces)
     assert (memory.traces() != [], report.lies, report.ok) == (True, (), True)
+
+
+@pytest.mark.parametrize("content", ["none", "truncated", "full"])
+def test_texts_that_are_cut_are_no_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    """However much of the texts is written, long ones too, a true trace is believed."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ["replay", str(CASSETTES), "--content", content, "--json"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert {len(each["lies"]) for each in json.loads(done.stdout)["sessions"]} == {0}
