@@ -109,10 +109,6 @@ class Watching(FunctionCallExecutor):
         super().__init__(*args, **kwargs)
         self.change = change
 
-    def replace(self, **changes: Any) -> FunctionCallExecutor:
-        kept = {key: value for key, value in vars(self).items() if not key.startswith("_")}
-        return Watching(**{"tools": self.definitions.values(), **kept, **changes})
-
     def execute(self, action: Action, **how: Any) -> Observation:
         return self.change(super().execute(action, **how))
 

@@ -128,21 +128,14 @@ def _hasty(model: Any, *, http: requests.Session, **how: Any) -> Agent:
     return assistant(model, **how)
 
 
-class _Executing(FunctionCallExecutor):
-    """An executor with a habit."""
-
-    def replace(self, **changes: Any) -> _Executing:
-        return type(self)(self.definitions.values(), **{"runner": self.runner, **changes})
-
-
-class _Optimist(_Executing):
+class _Optimist(FunctionCallExecutor):
     """Takes every call for a success."""
 
     def execute(self, action: Action, **how: Any) -> Observation:
         return replace(super().execute(action, **how), ok=True, error=None)
 
 
-class _Insistent(_Executing):
+class _Insistent(FunctionCallExecutor):
     """Runs a tool that failed once more."""
 
     def execute(self, action: Action, **how: Any) -> Observation:
@@ -150,7 +143,7 @@ class _Insistent(_Executing):
         return seen if seen.ok else super().execute(action, **how)
 
 
-class _Wordy(_Executing):
+class _Wordy(FunctionCallExecutor):
     """Tells at length that a result was cut."""
 
     def execute(self, action: Action, **how: Any) -> Observation:
@@ -159,7 +152,7 @@ class _Wordy(_Executing):
         return replace(seen, text=seen.text + more)
 
 
-def _with_executor(executor: type[_Executing]) -> Factory:
+def _with_executor(executor: type[FunctionCallExecutor]) -> Factory:
     def factory(model: Any, **how: Any) -> Agent:
         agent = assistant(model, **how)
         return agent.replace(executor=executor(agent.executor.definitions.values()))
