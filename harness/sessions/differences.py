@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from agent_core.messages import JsonObject
+from agent_core.prompts import STOP_STRINGS
 from harness.sessions.exchange import canonical_json, json_body
 from harness.sessions.format import ToolDefinition
 from harness.sessions.parts import Parts, Said
@@ -104,8 +105,17 @@ def compare_tools(old: Sequence[ToolDefinition], new: Sequence[ToolDefinition]) 
 def _without_tools(parts: Parts, tools: Sequence[ToolDefinition]) -> Parts:
     """A request that says nothing of its tools, nor where a call in its text would end."""
     system, _ = _split_system(parts.system, tools)
-    options = {key: each for key, each in parts.options.items() if key != "stop"}
-    return replace(parts, system=system, tools=(), options=options)
+    return replace(parts, system=system, tools=(), options=_without_labels(parts.options))
+
+
+def _without_labels(options: Mapping[str, str]) -> dict[str, str]:
+    """Options without the labels that a protocol stops at; what else is in `stop` stays."""
+    rest = {key: each for key, each in options.items() if key != "stop"}
+    stops = json_body(options.get("stop", "").encode(errors="replace"))
+    stops = [stops] if isinstance(stops, str) else stops
+    if isinstance(stops, list):
+        stops = [each for each in stops if each not in STOP_STRINGS]
+    return {**rest, "stop": canonical_json(stops)} if stops else rest
 
 
 def _in_plain_style(parts: Parts, style: Style) -> Parts:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from agent_core.messages import JsonObject
+from agent_core.messages import JsonObject, Observation
 from harness.plain import counted
 from harness.sessions.differences import (
     LANGUAGE,
@@ -152,6 +152,7 @@ def drift_of(
     *,
     recorded_tools: Sequence[ToolDefinition] = (),
     tools: Sequence[ToolDefinition] | None = None,
+    refused: Collection[Observation] = (),
     diverged: bool = False,
 ) -> Drift:
     """Explain what a replay has shown.
@@ -159,6 +160,7 @@ def drift_of(
     Args:
         recorded_tools: the definitions when it was recorded.
         tools: the definitions now; None when they are not known.
+        refused: observations of now, of calls that were not run as recorded.
         diverged: the run left its way, so that requests too many or too few are no news.
     """
     roots = compare_tools(recorded_tools, tools) if tools is not None else []
@@ -172,12 +174,20 @@ def drift_of(
         if tools_moved(found):  # what changed in a tool is seen wherever the tool stands
             found += roots
         for difference in found:
-            _file(groups, difference, number)
+            _file(groups, _by_schema(difference, refused), number)
     causes = [_cause(group) for group in _without_translations([*groups.values()])]
     causes += _respelled(player)
     causes += [] if diverged else _protocol(player)
     causes.sort(key=lambda cause: -_RANK[cause.severity])
     return Drift(len(player.served), tuple(causes))
+
+
+def _by_schema(difference: Difference, refused: Collection[Observation]) -> Difference:
+    """The difference, with its tool where it is that a call was not run as it was recorded."""
+    if difference.kind != "message" or difference.part != "observation":
+        return difference
+    after = difference.after or ""
+    return replace(difference, tool=next((e.tool for e in refused if e.text in after), None))
 
 
 def _file(groups: dict[tuple[str, bool], _Group], difference: Difference, number: int) -> None:
@@ -200,6 +210,8 @@ def _repeats(difference: Difference, root: Difference) -> bool:
     if difference is root:
         return True
     if difference.kind == "tool_text":
+        return root.tool == difference.tool
+    if difference.kind == "message" and difference.tool is not None and root.kind == "schema":
         return root.tool == difference.tool
     if difference.kind != "message" or root.kind != "message" or root.part == difference.part:
         return False

@@ -41,6 +41,7 @@ from harness.sessions.trajectory import (
     divergences,
     golden_turn,
     miscounts,
+    not_run,
 )
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class _Replay:
             self.player,
             recorded_tools=self.session.tools,
             tools=tools,
+            refused=() if self.live_tools else not_run(results),
             diverged=any(each.parts for each in ways),
         )
         changed_calls = (*self.calls.changed, *self.searches.changed)

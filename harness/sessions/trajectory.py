@@ -24,6 +24,7 @@ from harness.redact import redactor
 from harness.sessions.exchange import canonical_json, same_json
 from harness.sessions.format import GoldenAction, GoldenStep, GoldenTurn
 
+_NOT_RUN = {("invalid_arguments", "InvalidArguments"), ("exception", "NotRecorded")}
 _SHOWN = 100  # characters of an answer or of arguments in a sentence
 
 
@@ -142,6 +143,15 @@ def miscounts(results: Sequence[RunResult]) -> Iterator[Divergence]:
         if less:
             was, now = (f"{each.prompt_tokens}→{each.completion_tokens}" for each in (steps, run))
             yield Divergence(number, None, "tokens", f"{was} tokens in all steps", f"{now} tokens")
+
+
+def not_run(results: Sequence[RunResult]) -> list[Observation]:
+    """Observations of calls that today's schema refuses, or reads as none that is on the tape."""
+    seen = [each for result in results for step in result.steps for each in step.observations]
+    return [
+        each for each in seen
+        if each.error and (each.error.kind, each.error.type) in _NOT_RUN
+    ]  # fmt: skip
 
 
 def first_divergence(

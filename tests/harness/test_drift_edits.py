@@ -296,6 +296,56 @@ def test_a_tool_is_seen_to_change_where_it_moves_to_the_body(recorded: SessionFi
     assert cause.requests == (1, 2, 3)
 
 
+def narrowed(tool: FunctionDefinition) -> FunctionDefinition:
+    """A schema that refuses the city that was recorded."""
+    city = {"type": "string", "enum": ["Oslo", "Rome"]}
+    return dataclasses.replace(
+        tool, parameters={"type": "object", "properties": {"city": city}, "required": ["city"]}
+    )
+
+
+REFUSING = {
+    "refused": with_tool("get_weather", narrowed),
+    "another type": with_tool("get_weather", lambda tool: dataclasses.replace(
+        tool, parameters={"type": "object", "properties": {"city": {"type": "integer"}},
+                          "required": ["city"]})),
+    "renamed argument": with_tool("get_weather", lambda tool: dataclasses.replace(
+        tool, parameters={"type": "object", "properties": {"town": {"type": "string"}},
+                          "required": ["town"], "additionalProperties": False},
+        function=lambda town: town)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", REFUSING.values(), ids=REFUSING)
+def test_an_observation_that_a_schema_changed_is_no_reason_of_its_own(
+    recorded: SessionFile, change: Change
+) -> None:
+    """The recorded call is refused today: that follows from the schema."""
+    report = replayed(recorded, Edit("schema", {}, change))
+    assert not report.ok
+    assert causes(report) == {("schema of tool `get_weather`", "warn")}
+    (cause,) = (each for each in report.drift.causes if each.kind == "schema")
+    assert "observation" in cause.consequences
+
+
+def test_an_observation_of_another_tool_is_a_reason_of_its_own(recorded: SessionFile) -> None:
+    """A schema explains what became of its own tool's calls and of no others."""
+    schema = with_tool("get_current_time", limited)
+    shorter = {each.name: each for each in EDITS}["shorter observations"]
+    report = replayed(recorded, Edit("schema", {}, schema), shorter)
+    assert ("observation", "fail") in causes(report)
+
+
+@pytest.mark.parametrize("protocol", ["native", "react-json"])
+def test_a_stop_is_named_beside_another_protocol(recorded: SessionFile, protocol: Protocol) -> None:
+    """Labels that a protocol stops at come with it; what else is in the option does not."""
+    other = Edit("protocol", {}, lambda agent: agent.replace(protocol=protocol))
+    stop = Edit("stop", {}, session=with_options(stop=["X"]))
+    names = {part for part, _ in causes(replayed(recorded, other, stop))}
+    assert "option `stop`" in names
+    assert names <= {"option `stop`", "protocol of the prompts"}
+
+
 def test_what_is_only_translated_follows_from_the_language(tmp_path: Path) -> None:
     """A factory asked for Chinese brings its own texts: one cause, and what came with it."""
     path = tmp_path / "s.yaml"
