@@ -26,6 +26,7 @@ from agent_core.gears import ChatModel, Clock
 from agent_core.models import OllamaChat, OpenAIChat, RouterChat
 from agent_core.models.address import is_loopback, ollama_address, parse_address
 from agent_core.models.base import HttpChat
+from agent_core.summary import SummaryMemory
 from agent_core.tools import FunctionCallExecutor
 from harness.redact import redactor
 from harness.sessions.errors import FactoryRefused
@@ -163,6 +164,8 @@ def see_that_it_asks_through(http: requests.Session, agent: Agent) -> None:
         FactoryRefused: one of them would ask a server by itself.
     """
     asked: list[ChatModel] = [agent.model]
+    if isinstance(agent.memory, SummaryMemory):
+        asked.append(agent.memory.model)
     for each in asked:
         if isinstance(each, RouterChat):
             asked += [route.model for route in each.routes]

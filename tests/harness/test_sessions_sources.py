@@ -16,6 +16,7 @@ from agent_core import Agent
 from agent_core.clock import ManualClock, SystemClock
 from agent_core.errors import ConfigError, ConnectionFailed
 from agent_core.models import OllamaChat, OpenAIChat, RouterChat, ScriptedModel
+from agent_core.summary import SummaryMemory
 from agent_core.tools import FunctionCallExecutor
 from harness import instrument
 from harness.demo.agents import assistant
@@ -286,7 +287,7 @@ def test_a_replay_takes_as_much_of_the_recorded_time_as_it_is_told(tmp_path: Pat
 
 
 def test_a_replay_refuses_a_model_that_the_agent_brings_itself(tmp_path: Path) -> None:
-    """It would ask a server; behind a router, too. One that sends through `http` is fine."""
+    """It would ask a server; behind a router or a memory, too. One that sends through `http` is fine."""
     path = tmp_path / "own.yaml"
     three_steps(path)
     own = OllamaChat("m", base_url="http://127.0.0.1:9")
@@ -300,7 +301,10 @@ def test_a_replay_refuses_a_model_that_the_agent_brings_itself(tmp_path: Path) -
     def through(model: Any, *, http: requests.Session, **how: Any) -> Any:
         return assistant(RouterChat([model, OllamaChat("n", session=http)]), **how)
 
-    for factory in (direct, routed):
+    def summing(model: Any, **how: Any) -> Any:
+        return assistant(model, **how).replace(memory=SummaryMemory(own))
+
+    for factory in (direct, routed, summing):
         with pytest.raises(FactoryRefused, match=r"OllamaChat\('m', .* a model of its own"):
             replay(path, factory=factory)
     assert replay(path, factory=through).ok
