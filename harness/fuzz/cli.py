@@ -124,7 +124,7 @@ def cases(*, file: Path, target: str, json_out: bool, **where: Any) -> None:
 
     \b
     Examples:
-      agentrig fuzz cases tests/data/parser_cases.jsonl
+      agentrig fuzz cases tests/data/parsing/parser_cases.jsonl
       agentrig fuzz cases found/findings.jsonl --target my_agent.parsing:parse
     """
     try:
