@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from agent_core.messages import JsonObject, JsonValue, Reply, ToolCall, Usage
 from agent_core.models.deltas import CallDeltas
 from agent_core.models.streams import events
-from agent_core.models.wire import as_count, as_text, read_calls
+from agent_core.models.wire import as_count, as_text, clean_text, read_calls
 from harness.sessions.exchange import Request, Response, header, json_body
 from harness.sessions.format import Api
 
@@ -229,9 +229,9 @@ def _reply(
     said: JsonObject, counts: tuple[int | None, int | None], reason: JsonValue, model: JsonValue
 ) -> Reply:
     return Reply(
-        text=as_text(said.get("content")) or "",
+        text=clean_text(as_text(said.get("content")) or ""),
         tool_calls=tuple(read_calls(said.get("tool_calls"))),
-        thinking=as_text(said.get("thinking") or said.get("reasoning")) or None,
+        thinking=clean_text(as_text(said.get("thinking") or said.get("reasoning")) or "") or None,
         usage=Usage(*counts),
         finish_reason=reason if isinstance(reason, str) and reason else None,
         model=model if isinstance(model, str) else None,

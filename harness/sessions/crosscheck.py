@@ -16,7 +16,7 @@ from agent_core.messages import JsonObject, JsonValue, Reply
 from harness import semconv
 from harness.content import digest
 from harness.content import name as short
-from harness.plain import counted
+from harness.plain import counted, utf8
 from harness.redact import redactor
 from harness.sessions.conversion import api_of, reply_of
 from harness.sessions.crosscheck_run import run_lies, uncut
@@ -227,7 +227,7 @@ def _texts(messages: JsonValue) -> list[str]:
 
 def _arguments(value: Any) -> str:
     decoded = json_body(value.encode(errors="replace")) if isinstance(value, str) else value
-    return canonical_json(redactor.value(value if decoded is None else decoded))
+    return utf8(canonical_json(redactor.value(value if decoded is None else decoded)))
 
 
 def _compare(number: int, what: str, recorded: Any, claimed: Any) -> Iterator[str]:

@@ -23,7 +23,7 @@ import requests
 from agent_core.agent import Agent
 from agent_core.errors import ConnectionFailed
 from agent_core.gears import ChatModel, Clock
-from agent_core.models import OllamaChat, OpenAIChat
+from agent_core.models import OllamaChat, OpenAIChat, RouterChat
 from agent_core.models.address import is_loopback, ollama_address, parse_address
 from agent_core.models.base import HttpChat
 from agent_core.tools import FunctionCallExecutor
@@ -164,8 +164,9 @@ def see_that_it_asks_through(http: requests.Session, agent: Agent) -> None:
     """
     asked: list[Any] = [agent.model, getattr(agent.memory, "model", None)]
     for each in asked:
-        asked += [route.model for route in getattr(each, "routes", ())]  # of a `RouterChat`
-        if isinstance(each, HttpChat) and each.session is not http:
+        if isinstance(each, RouterChat):
+            asked += [route.model for route in each.routes]
+        elif isinstance(each, HttpChat) and each.session is not http:
             raise FactoryRefused(
                 f"the agent asks {each!r}, a model of its own; expected the one that its factory "
                 "is given as `model` (or another one with `session=http`, which a factory that "

@@ -77,6 +77,19 @@ def golden_turn(result: RunResult) -> GoldenTurn:
     )
 
 
+def is_open(result: RunResult) -> bool:
+    """Whether nothing of a run is hidden in its golden turn: a digest is of the text itself."""
+    seen = [each.text for step in result.steps for each in step.observations]
+    asked = [
+        each.arguments
+        for step in result.steps
+        if isinstance(step.parsed.decision, Actions)
+        for each in step.parsed.decision.actions
+    ]
+    said = [result.answer, *seen, *asked]
+    return bool(redactor.value(said) == said)
+
+
 def golden_step(step: Step) -> GoldenStep:
     """What has to be repeated of a step."""
     bare = golden_decision(step.parsed)

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from agent_core import Agent
 from harness import semconv
 from harness.cli import main
+from harness.redact import register
 from harness.sessions.cassette import load_session
 from harness.sessions.crosscheck import cross_check
 from harness.sessions.replay import replay
 from harness.trace.memory import MemoryTraces
 from harness.trace.replayed import replayed
 from harness.trace.spans import Trace, TraceSpan
-from tests.harness.sessions_support import three_steps
+from tests.harness.serve_support import record
+from tests.harness.sessions_support import record_scripted, response, three_steps
 
 CASSETTES = Path(__file__).parents[2] / "cassettes"
 NATIVE = CASSETTES / "native-calc-time-en-stream.yaml"
@@ -171,3 +174,56 @@ def test_texts_that_are_cut_are_no_lies(
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     assert {len(each["lies"]) for each in json.loads(done.stdout)["sessions"]} == {0}
+
+
+def scripted(text: str, **more: Any) -> list[bytes]:
+    """A reply with everything but ASCII escaped, as some servers write it."""
+    return [response(200, json.dumps(record(text, **more)).encode())]
+
+
+ODD_CALL = {"function": {"name": "get_weather", "arguments": {"city": "Lis\ud83d"}}}
+ODD = {
+    "half a pair": [scripted("Thought: \ud83d\nFinal Answer: half \ud83d of it")],
+    "half a pair in a call": [
+        scripted('Thought: x\nAction: {"name": "calculator", "parameters": {"expression": "\ud83d"}}'),
+        scripted("Final Answer: no"),
+    ],
+    "half a pair in a native call": [
+        scripted("\ud83d", tool_calls=[ODD_CALL]),
+        scripted("Final Answer: no"),
+    ],
+    "control characters": [scripted("Thought: a\u2028b\nFinal Answer: a\u0000b\u001b[0m")],
+    "what looks cut": [scripted('Final Answer: a …[+3 chars] *** {"omitted":1}')],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_texts_are_no_lies(tmp_path: Path, name: str) -> None:
+    """What a span cannot hold as it came is held against what it can hold of it."""
+    path = tmp_path / "odd.yaml"
+    record_scripted(path, *ODD[name])
+    memory = MemoryTraces(replayed=True)
+    report = replay(path, observers=[memory.observer], traces=memory.traces)
+    assert (report.lies, report.ok) == ((), True)
+
+
+def test_a_secret_of_a_live_tool_is_no_lie(tmp_path: Path) -> None:
+    """It is hidden in the golden trajectory and digested as it is on the span."""
+    secret = "a-live-tool-says-74391"
+    register(secret)
+
+    def unlock() -> str:
+        """Give the key."""
+        return f"the key is {secret}"
+
+    def keeper(model: Any, *, clock: Any, **how: Any) -> Agent:
+        return Agent(model, [unlock], clock=clock, **how)
+
+    path = tmp_path / "live.yaml"
+    asked = 'Thought: x\nAction: {"name": "unlock", "parameters": {}}'
+    record_scripted(path, scripted(asked), scripted("Final Answer: done"), factory=keeper)
+    assert secret not in path.read_text(encoding="utf-8")
+    memory = MemoryTraces(replayed=True)
+    how: Any = {"factory": keeper, "tools": "live", "observers": [memory.observer]}
+    report = replay(path, traces=memory.traces, **how)
+    assert (report.lies, report.ok) == ((), True)
