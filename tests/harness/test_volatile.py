@@ -6,10 +6,16 @@ import re
 import time
 import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_core.agent import Agent
+from harness.demo.agents import assistant
+from harness.sessions.replay import replay
 from harness.sessions.volatile import changed_lines, changed_texts, hidden, mask_of
+from tests.harness.sessions_support import ollama_reply, record_scripted
 
 NOON, ONE = "at 2026-11-30T12:00:00Z", "at 2026-11-30T13:00:00Z"
 
@@ -153,3 +159,26 @@ def test_long_texts_of_digits_and_capitals_take_linear_time() -> None:
     ):
         hidden(piece * (200_000 // len(piece)))
     assert time.monotonic() - began < 30
+
+
+def test_two_masks_are_suggested_where_two_are_needed(tmp_path: Path) -> None:
+    """The expression hides all that differs, a time and an id, and nothing that does not."""
+    path = tmp_path / "s.yaml"
+    stamps = iter([
+        ("2026-11-30T12:00:00Z", "6f1c1ad4-0e44-4b39-9a30-111111111111"),
+        ("2026-12-01T08:30:00Z", "6f1c1ad4-0e44-4b39-9a30-222222222222"),
+    ])
+
+    def stamped(model: Any, **how: Any) -> Agent:
+        moment, identity = next(stamps)
+        agent = assistant(model, **how)
+        return agent.replace(instructions=f"It is {moment}, in run {identity}, of call_abc123.")
+
+    record_scripted(path, ollama_reply("Final Answer: It is 5."), factory=stamped)
+    (cause,) = replay(path, factory=stamped).drift.causes
+    assert cause.severity == "volatile"
+    assert cause.mask is not None
+    assert cause.before is not None
+    assert cause.after is not None
+    assert re.sub(cause.mask, "", cause.before) == re.sub(cause.mask, "", cause.after)
+    assert "call_" not in cause.mask
